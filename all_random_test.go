@@ -15,32 +15,7 @@ import (
 
 // Whichever call of a client fails, before or after it had its effect, or hangs: no part has two
 // holders, nobody waits for ever, and nothing is left behind.
-func TestAnyCallOfAllMayFail(t *testing.T) {
-	for fault, arm := range map[string]func(p memlock.Point){
-		"fails":   func(p memlock.Point) { p.Fail() },
-		"hangs":   func(p memlock.Point) { time.AfterFunc(10*ttl, p.Hang().Lose) },
-		"is slow": func(p memlock.Point) { time.AfterFunc(7*time.Second, p.Hang().Deliver) },
-	} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprint(fault, " ", after), func(t *testing.T) {
-				for k := 1; k <= 25; k++ {
-					simulated(t, func(t *testing.T) {
-						scenarioOfAll(t, func(f *memlock.Faults) {
-							if after {
-								arm(f.After("", k))
-							} else {
-								arm(f.Before("", k))
-							}
-						})
-					})
-					if t.Failed() {
-						t.Fatalf("at call %d", k)
-					}
-				}
-			})
-		}
-	}
-}
+func TestAnyCallOfAllMayFail(t *testing.T) { anyCallMayFail(t, "all", 25, scenarioOfAll) }
 
 // scenarioOfAll has clients of two backends contend for several locks at once. One client runs into faults.
 func scenarioOfAll(t *testing.T, arm func(*memlock.Faults)) {
@@ -88,9 +63,7 @@ func TestAllUnderRandomFaults(t *testing.T) {
 		seeds = 10
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			simulated(t, func(t *testing.T) { allUnderFaults(t, uint64(seed)) })
-		})
+		simulatedAs(t, fmt.Sprint(seed), func(t *testing.T) { allUnderFaults(t, uint64(seed)) })
 	}
 }
 

@@ -343,48 +343,46 @@ func TestThatOnePartIsLostEndsTheWhole(t *testing.T) {
 	} {
 		for i := range 3 {
 			for _, releases := range []bool{true, false} {
-				t.Run(fmt.Sprint(how, " ", i, " ", releases), func(t *testing.T) {
-					simulated(t, func(t *testing.T) {
-						var ms, others []member
-						var locks []*interlock.Lock
-						for j := range 3 {
-							m, other := pair(t)
-							ms, others = append(ms, m), append(others, other)
-							locks = append(locks, m.Mutex(fmt.Sprint("lock", j)))
+				simulatedAs(t, fmt.Sprint(how, " ", i, " ", releases), func(t *testing.T) {
+					var ms, others []member
+					var locks []*interlock.Lock
+					for j := range 3 {
+						m, other := pair(t)
+						ms, others = append(ms, m), append(others, other)
+						locks = append(locks, m.Mutex(fmt.Sprint("lock", j)))
+					}
+					name := fmt.Sprint("lock", i)
+					lease := acquire(t, interlock.All(locks[2], locks[0], locks[1]))
+					bound, free := lease.Bind(ctx)
+					defer free()
+					lose(t, ms[i], others[i], name, lease.Parts()[(i+1)%3])
+					time.Sleep(ttl / 2)
+					wantErr(t, lease.Err(), interlock.ErrLost)
+					wantErr(t, context.Cause(bound), interlock.ErrLost)
+					if !strings.Contains(lease.Err().Error(), name) || !ended(lease.Done()) {
+						t.Error(lease.Err())
+					}
+					for j := range 3 {
+						if j != i {
+							busy(t, others[j].Mutex(fmt.Sprint("lock", j)), true)
 						}
-						name := fmt.Sprint("lock", i)
-						lease := acquire(t, interlock.All(locks[2], locks[0], locks[1]))
-						bound, free := lease.Bind(ctx)
-						defer free()
-						lose(t, ms[i], others[i], name, lease.Parts()[(i+1)%3])
-						time.Sleep(ttl / 2)
-						wantErr(t, lease.Err(), interlock.ErrLost)
-						wantErr(t, context.Cause(bound), interlock.ErrLost)
-						if !strings.Contains(lease.Err().Error(), name) || !ended(lease.Done()) {
-							t.Error(lease.Err())
-						}
-						for j := range 3 {
-							if j != i {
-								busy(t, others[j].Mutex(fmt.Sprint("lock", j)), true)
-							}
-						}
-						ms[i].faults().Heal()
-						if releases {
-							wantErr(t, lease.Release(), interlock.ErrLost)
-						} else {
-							time.Sleep(ttl)
-							time.Sleep(time.Second)
-							for j, m := range ms { // the parts that were given up, too
-								if n := m.Overruns(); (n == 1) == (how == "released alone" && i == j) {
-									t.Errorf("part %d: %d leases overrun", j, n)
-								}
-							}
-							free()
-						}
-						time.Sleep(time.Second)
-						nothingLeft(t, append(ms, others...)...)
+					}
+					ms[i].faults().Heal()
+					if releases {
 						wantErr(t, lease.Release(), interlock.ErrLost)
-					})
+					} else {
+						time.Sleep(ttl)
+						time.Sleep(time.Second)
+						for j, m := range ms { // the parts that were given up, too
+							if n := m.Overruns(); (n == 1) == (how == "released alone" && i == j) {
+								t.Errorf("part %d: %d leases overrun", j, n)
+							}
+						}
+						free()
+					}
+					time.Sleep(time.Second)
+					nothingLeft(t, append(ms, others...)...)
+					wantErr(t, lease.Release(), interlock.ErrLost)
 				})
 			}
 		}

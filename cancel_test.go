@@ -129,44 +129,42 @@ func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 	for _, method := range []string{"Join", "Await"} {
 		for _, when := range []string{"before", "after"} {
 			for _, late := range []string{"delivered", "lost"} {
-				t.Run(method+" "+when+" "+late, func(t *testing.T) {
-					simulated(t, func(t *testing.T) {
-						a, b := pair(t)
-						for name, l := range kinds(a.Client) {
-							other := kinds(b.Client)[name]
-							if name == "reader" {
-								other = b.RWMutex(name).Writer()
-							}
-							var holder *interlock.Lease
-							if method == "Await" {
-								holder = acquire(t, other)
-							}
-							point := a.faults().Before(method, 1)
-							if when == "after" {
-								point = a.faults().After(method, 1)
-							}
-							hung := point.Hang()
-							waiting, cancel := context.WithCancel(ctx)
-							waits := async(waiting, l)
-							synctest.Wait()
-							if holder != nil {
-								ok(t, holder.Release())
-							}
-							<-hung.Reached()
-							cancel()
-							wantErr(t, (<-waits).err, context.Canceled)
-							synctest.Wait()
-							if late == "delivered" {
-								hung.Deliver()
-							} else {
-								hung.Lose()
-							}
-							next := acquire(t, other)
-							ok(t, next.Release())
-							time.Sleep(2 * ttl)
+				simulatedAs(t, method+" "+when+" "+late, func(t *testing.T) {
+					a, b := pair(t)
+					for name, l := range kinds(a.Client) {
+						other := kinds(b.Client)[name]
+						if name == "reader" {
+							other = b.RWMutex(name).Writer()
 						}
-						nothingLeft(t, a, b)
-					})
+						var holder *interlock.Lease
+						if method == "Await" {
+							holder = acquire(t, other)
+						}
+						point := a.faults().Before(method, 1)
+						if when == "after" {
+							point = a.faults().After(method, 1)
+						}
+						hung := point.Hang()
+						waiting, cancel := context.WithCancel(ctx)
+						waits := async(waiting, l)
+						synctest.Wait()
+						if holder != nil {
+							ok(t, holder.Release())
+						}
+						<-hung.Reached()
+						cancel()
+						wantErr(t, (<-waits).err, context.Canceled)
+						synctest.Wait()
+						if late == "delivered" {
+							hung.Deliver()
+						} else {
+							hung.Lose()
+						}
+						next := acquire(t, other)
+						ok(t, next.Release())
+						time.Sleep(2 * ttl)
+					}
+					nothingLeft(t, a, b)
 				})
 			}
 		}

@@ -54,9 +54,7 @@ func TestChaos(t *testing.T) {
 		seeds = 15
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			simulated(t, func(t *testing.T) { chaos(t, uint64(seed)) })
-		})
+		simulatedAs(t, fmt.Sprint(seed), func(t *testing.T) { chaos(t, uint64(seed)) })
 	}
 }
 

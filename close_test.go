@@ -239,42 +239,40 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 		"expires": func(f *memlock.Faults) { f.Expire() },
 		"sticks":  func(f *memlock.Faults) { f.Before("Renew", 0).Stick(); f.Before("Join", 0).Stick() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				d, b := w.Driver(), join(t, w)
-				a, err := interlock.New(ctx, d)
-				ok(t, err)
-				var leases []*interlock.Lease
-				for name, l := range kinds(a) {
-					if name != "hold" {
-						leases = append(leases, acquire(t, l))
-					}
+		simulatedAs(t, name, func(t *testing.T) {
+			w := memlock.NewWorld()
+			d, b := w.Driver(), join(t, w)
+			a, err := interlock.New(ctx, d)
+			ok(t, err)
+			var leases []*interlock.Lease
+			for name, l := range kinds(a) {
+				if name != "hold" {
+					leases = append(leases, acquire(t, l))
 				}
-				fail(d.Faults())
-				joining := async(ctx, a.Mutex("other"))
-				time.Sleep(ttl / 2)
-				began := time.Now()
-				err = a.Close()
-				if d := time.Since(began); d > 2*ttl {
-					t.Errorf("closed after %v", d)
-				}
-				if r := <-joining; r.err == nil && r.lease.Err() == nil {
+			}
+			fail(d.Faults())
+			joining := async(ctx, a.Mutex("other"))
+			time.Sleep(ttl / 2)
+			began := time.Now()
+			err = a.Close()
+			if d := time.Since(began); d > 2*ttl {
+				t.Errorf("closed after %v", d)
+			}
+			if r := <-joining; r.err == nil && r.lease.Err() == nil {
+				t.Error("held after Close")
+			}
+			for _, lease := range leases {
+				if lease.Err() == nil {
 					t.Error("held after Close")
 				}
-				for _, lease := range leases {
-					if lease.Err() == nil {
-						t.Error("held after Close")
-					}
+			}
+			if name == "hangs" || name == "fails" || name == "is cut" {
+				if err == nil {
+					t.Error("Close reports no error")
 				}
-				if name == "hangs" || name == "fails" || name == "is cut" {
-					if err == nil {
-						t.Error("Close reports no error")
-					}
-				}
-				time.Sleep(2 * ttl)
-				nothingLeft(t, b)
-			})
+			}
+			time.Sleep(2 * ttl)
+			nothingLeft(t, b)
 		})
 	}
 }
@@ -285,17 +283,15 @@ func TestCloseTriesAgain(t *testing.T) {
 		"before": func(f *memlock.Faults, k int) { f.Before("Close", k).Fail() },
 		"after":  func(f *memlock.Faults, k int) { f.After("Close", k).Fail() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				d := memlock.NewWorld().Driver()
-				a := errtest.Must(interlock.New(ctx, d))(t)
-				lease := acquire(t, a.Mutex("m"))
-				ok(t, lease.Release())
-				for k := range 3 {
-					cut(d.Faults(), k+1)
-				}
-				ok(t, a.Close())
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			d := memlock.NewWorld().Driver()
+			a := errtest.Must(interlock.New(ctx, d))(t)
+			lease := acquire(t, a.Mutex("m"))
+			ok(t, lease.Release())
+			for k := range 3 {
+				cut(d.Faults(), k+1)
+			}
+			ok(t, a.Close())
 		})
 	}
 }

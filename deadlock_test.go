@@ -249,18 +249,16 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 			async(b, s.b.Mutex("a"))
 		}, "a b"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				s := scene{t: t, a: join(t, w), b: join(t, w), c: join(t, memlock.NewWorld())}
-				s.ctx, _ = untilEnd(t)
-				one.begin(s)
-				time.Sleep(told)
-				found := deadlocks(t, s.a, s.c)
-				if got := names(found); got != one.want {
-					t.Errorf("found %q, want %q: %v", got, one.want, found)
-				}
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			w := memlock.NewWorld()
+			s := scene{t: t, a: join(t, w), b: join(t, w), c: join(t, memlock.NewWorld())}
+			s.ctx, _ = untilEnd(t)
+			one.begin(s)
+			time.Sleep(told)
+			found := deadlocks(t, s.a, s.c)
+			if got := names(found); got != one.want {
+				t.Errorf("found %q, want %q: %v", got, one.want, found)
+			}
 		})
 	}
 }
@@ -422,18 +420,16 @@ func TestNoFalseAlarm(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				s := scene{t: t, a: join(t, w), b: join(t, w)}
-				looker := join(t, w)
-				s.ctx, _ = untilEnd(t)
-				begin(s)
-				for range 3 {
-					noDeadlock(t, name, looker)
-					time.Sleep(told)
-				}
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			w := memlock.NewWorld()
+			s := scene{t: t, a: join(t, w), b: join(t, w)}
+			looker := join(t, w)
+			s.ctx, _ = untilEnd(t)
+			begin(s)
+			for range 3 {
+				noDeadlock(t, name, looker)
+				time.Sleep(told)
+			}
 		})
 	}
 }

@@ -283,27 +283,25 @@ func TestAMemberThatIsTakenForDeadWhileItWaitsComesAgain(t *testing.T) {
 			m.faults().Heal()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				first := enter(ctx, a.DoubleBarrier("d", 3))
-				synctest.Wait()
-				outage(a)
-				time.Sleep(ttl)
-				second := enter(ctx, b.DoubleBarrier("d", 3))
-				for _, e := range []<-chan result{first, second} {
-					if r, done := got(e); done {
-						t.Fatalf("entered with two of three: %v", r.err)
-					}
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			first := enter(ctx, a.DoubleBarrier("d", 3))
+			synctest.Wait()
+			outage(a)
+			time.Sleep(ttl)
+			second := enter(ctx, b.DoubleBarrier("d", 3))
+			for _, e := range []<-chan result{first, second} {
+				if r, done := got(e); done {
+					t.Fatalf("entered with two of three: %v", r.err)
 				}
-				third := enter(ctx, b.DoubleBarrier("d", 3))
-				for _, e := range []<-chan result{first, second, third} {
-					r := <-e
-					ok(t, r.err)
-					ok(t, r.lease.Release())
-				}
-				nothingLeft(t, a, b)
-			})
+			}
+			third := enter(ctx, b.DoubleBarrier("d", 3))
+			for _, e := range []<-chan result{first, second, third} {
+				r := <-e
+				ok(t, r.err)
+				ok(t, r.lease.Release())
+			}
+			nothingLeft(t, a, b)
 		})
 	}
 }

@@ -11,22 +11,20 @@ import (
 // A holder that does not answer is waited for until its TTL has run out.
 func TestEvictionWaitsNoLongerThanTheTTL(t *testing.T) {
 	for name, hold := range map[string][]interlock.Option{"renewed": nil, "fixed": {interlock.Hold(time.Hour)}} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				lease := acquire(t, a.Mutex("m", hold...))
-				began := time.Now()
-				next := async(ctx, b.Mutex("m"))
-				synctest.Wait()
-				ok(t, b.Evict(ctx, "m", lease.ID(), false))
-				r := <-next
-				ok(t, r.err)
-				wantErr(t, lease.Err(), interlock.ErrEvicted)
-				if d := time.Since(began); d > ttl || d < ttl/2 {
-					t.Errorf("passed on after %v", d)
-				}
-				ok(t, r.lease.Release())
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m", hold...))
+			began := time.Now()
+			next := async(ctx, b.Mutex("m"))
+			synctest.Wait()
+			ok(t, b.Evict(ctx, "m", lease.ID(), false))
+			r := <-next
+			ok(t, r.err)
+			wantErr(t, lease.Err(), interlock.ErrEvicted)
+			if d := time.Since(began); d > ttl || d < ttl/2 {
+				t.Errorf("passed on after %v", d)
+			}
+			ok(t, r.lease.Release())
 		})
 	}
 }

@@ -16,39 +16,33 @@ import (
 // Whichever call of a client fails, before or after it had its effect, or
 // hangs: two never hold, nobody waits for ever, and nothing is left behind.
 func TestAnyCallMayFail(t *testing.T) {
-	const calls = 45
 	for name, opts := range map[string][]interlock.Option{
 		"shared": nil, "sticky": {interlock.Sticky()}, "robust and strict": {interlock.Robust(), interlock.StrictOrder()},
 	} {
-		for fault, arm := range map[string]func(p memlock.Point){
-			"fails": func(p memlock.Point) { p.Fail() },
-			"hangs": func(p memlock.Point) {
-				h := p.Hang()
-				time.AfterFunc(10*ttl, h.Lose) // one that waits for others has no bound of its own
-			},
-			"is slow": func(p memlock.Point) {
-				h := p.Hang()
-				time.AfterFunc(7*time.Second, h.Deliver)
-			},
+		anyCallMayFail(t, name, 45, func(t *testing.T, arm func(*memlock.Faults)) { scenario(t, opts, arm) })
+	}
+}
+
+// anyCallMayFail plays a scenario again and again, each time with another call that fails.
+func anyCallMayFail(t *testing.T, name string, calls int, scenario func(t *testing.T, arm func(*memlock.Faults))) {
+	for fault, arm := range map[string]func(p memlock.Point){
+		"fails":   func(p memlock.Point) { p.Fail() },
+		"hangs":   func(p memlock.Point) { time.AfterFunc(10*ttl, p.Hang().Lose) }, // one that waits for others has no bound of its own
+		"is slow": func(p memlock.Point) { time.AfterFunc(7*time.Second, p.Hang().Deliver) },
+	} {
+		for after, at := range map[bool]func(*memlock.Faults, string, int) memlock.Point{
+			false: (*memlock.Faults).Before, true: (*memlock.Faults).After,
 		} {
-			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprint(name, " ", fault, " ", after), func(t *testing.T) {
-					for k := 1; k <= calls; k++ {
-						simulated(t, func(t *testing.T) {
-							scenario(t, opts, func(f *memlock.Faults) {
-								if after {
-									arm(f.After("", k))
-								} else {
-									arm(f.Before("", k))
-								}
-							})
-						})
-						if t.Failed() {
-							t.Fatalf("at call %d", k)
-						}
+			t.Run(fmt.Sprint(name, " ", fault, " ", after), func(t *testing.T) {
+				for k := 1; k <= calls; k++ {
+					simulated(t, func(t *testing.T) {
+						scenario(t, func(f *memlock.Faults) { arm(at(f, "", k)) })
+					})
+					if t.Failed() {
+						t.Fatalf("at call %d", k)
 					}
-				})
-			}
+				}
+			})
 		}
 	}
 }
@@ -121,22 +115,20 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 		},
 	} {
 		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprint(method, " ", after), func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					a := join(t, memlock.NewWorld())
-					if after {
-						a.faults().After(method, 1).Fail()
-						a.faults().After(method, 1).Hang()
-					} else {
-						a.faults().Before(method, 1).Fail()
-						a.faults().Before(method, 1).Hang()
-					}
-					ok(t, do(t, a))
-					if n := a.faults().Waiting(); n > 0 {
-						t.Errorf("%d faults were not reached", n)
-					}
-					nothingLeft(t, a)
-				})
+			simulatedAs(t, fmt.Sprint(method, " ", after), func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				if after {
+					a.faults().After(method, 1).Fail()
+					a.faults().After(method, 1).Hang()
+				} else {
+					a.faults().Before(method, 1).Fail()
+					a.faults().Before(method, 1).Hang()
+				}
+				ok(t, do(t, a))
+				if n := a.faults().Waiting(); n > 0 {
+					t.Errorf("%d faults were not reached", n)
+				}
+				nothingLeft(t, a)
 			})
 		}
 	}
@@ -225,19 +217,17 @@ func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
 	for name, opts := range map[string][]interlock.Option{
 		"shared": nil, "strict": {interlock.StrictOrder()}, "hold": {interlock.Hold(time.Hour)}, "at least": {interlock.AtLeast(time.Hour)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				lease := acquire(t, a.Mutex("m", opts...))
-				a.faults().Before("Signals", 0).Hang()
-				a.faults().Before("Renew", 0).Hang()
-				a.faults().Cut() // Signals is called anew, and hangs
-				ok(t, b.Evict(ctx, "m", lease.ID(), true))
-				a.faults().Heal()
-				wantErr(t, lease.Release(), interlock.ErrLost)
-				a.faults().Clear()
-				nothingLeft(t, a, b)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m", opts...))
+			a.faults().Before("Signals", 0).Hang()
+			a.faults().Before("Renew", 0).Hang()
+			a.faults().Cut() // Signals is called anew, and hangs
+			ok(t, b.Evict(ctx, "m", lease.ID(), true))
+			a.faults().Heal()
+			wantErr(t, lease.Release(), interlock.ErrLost)
+			a.faults().Clear()
+			nothingLeft(t, a, b)
 		})
 	}
 }

@@ -49,45 +49,43 @@ func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 // so often, and only so long.
 func TestHandOverIsBoundedWhileOthersWait(t *testing.T) {
 	for name, work := range map[string]time.Duration{"in number": time.Microsecond, "in time": 30 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				judge := &referee{t: t}
-				stop := make(chan struct{})
-				var wg sync.WaitGroup
-				for range 10 {
-					wg.Go(func() {
-						for !ended(stop) {
-							lease, err := a.Mutex("m").Acquire(ctx)
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							judge.enter(lease)
-							time.Sleep(work)
-							judge.leave(lease)
-							_ = lease.Release()
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			judge := &referee{t: t}
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					for !ended(stop) {
+						lease, err := a.Mutex("m").Acquire(ctx)
+						if err != nil {
+							t.Error(err)
+							return
 						}
-					})
-				}
-				for range 8 {
-					time.Sleep(7 * time.Millisecond)
-					before, began := judge.count(), time.Now()
-					lease := acquire(t, b.Mutex("m"))
-					judge.enter(lease)
-					if n := judge.count() - before; n > interlock.MaxHandovers+2 {
-						t.Errorf("%d grants to others meanwhile", n)
+						judge.enter(lease)
+						time.Sleep(work)
+						judge.leave(lease)
+						_ = lease.Release()
 					}
-					if d := time.Since(began); d > 200*time.Millisecond {
-						t.Errorf("waited for %v", d)
-					}
-					judge.leave(lease)
-					ok(t, lease.Release())
+				})
+			}
+			for range 8 {
+				time.Sleep(7 * time.Millisecond)
+				before, began := judge.count(), time.Now()
+				lease := acquire(t, b.Mutex("m"))
+				judge.enter(lease)
+				if n := judge.count() - before; n > interlock.MaxHandovers+2 {
+					t.Errorf("%d grants to others meanwhile", n)
 				}
-				close(stop)
-				wg.Wait()
-				nothingLeft(t, a, b)
-			})
+				if d := time.Since(began); d > 200*time.Millisecond {
+					t.Errorf("waited for %v", d)
+				}
+				judge.leave(lease)
+				ok(t, lease.Release())
+			}
+			close(stop)
+			wg.Wait()
+			nothingLeft(t, a, b)
 		})
 	}
 }
@@ -128,38 +126,36 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 		"permits":   func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 1) },
 		"candidate": func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				holder := acquire(t, lock(a.Client))
-				var waits []<-chan result
-				for i := range 6 {
-					m := a
-					if i%2 == 0 {
-						m = b
-					}
-					waits = append(waits, async(ctx, lock(m.Client)))
-					synctest.Wait()
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			holder := acquire(t, lock(a.Client))
+			var waits []<-chan result
+			for i := range 6 {
+				m := a
+				if i%2 == 0 {
+					m = b
 				}
-				ok(t, holder.Release())
-				tokens := map[uint64]bool{holder.BackendToken(): true}
-				for i, w := range waits {
-					r := <-w
-					ok(t, r.err)
-					for _, later := range waits[i+1:] {
-						if _, done := got(later); done {
-							t.Fatal("out of order")
-						}
+				waits = append(waits, async(ctx, lock(m.Client)))
+				synctest.Wait()
+			}
+			ok(t, holder.Release())
+			tokens := map[uint64]bool{holder.BackendToken(): true}
+			for i, w := range waits {
+				r := <-w
+				ok(t, r.err)
+				for _, later := range waits[i+1:] {
+					if _, done := got(later); done {
+						t.Fatal("out of order")
 					}
-					if tokens[r.lease.BackendToken()] {
-						t.Error("a ticket served two")
-					}
-					tokens[r.lease.BackendToken()] = true
-					ok(t, r.lease.Release())
 				}
-				time.Sleep(time.Second)
-				nothingLeft(t, a, b)
-			})
+				if tokens[r.lease.BackendToken()] {
+					t.Error("a ticket served two")
+				}
+				tokens[r.lease.BackendToken()] = true
+				ok(t, r.lease.Release())
+			}
+			time.Sleep(time.Second)
+			nothingLeft(t, a, b)
 		})
 	}
 }

@@ -23,34 +23,32 @@ func TestHeartbeatsLeaveTime(t *testing.T) {
 		{"old proofs", ttl / 3, 16, ttl * 4 / 10},
 		{"young proofs", 0, 4, ttl * 55 / 100},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				beats := 0
-				cl, err := interlock.New(ctx, &slack{Driver: memlock.New(), old: c.old, always: true, joins: true}, interlock.Observe(func(_ context.Context, e interlock.Event) {
-					if e.Kind == interlock.EventRenewed {
-						beats++
-					}
-				}))
-				ok(t, err)
-				defer cl.Close()
-				const periods = 30
-				idle := ttl / 10
-				for began := time.Now(); time.Since(began) < periods*ttl; idle += ttl / 30 {
-					time.Sleep(idle) // so that the next one is granted at another time between heartbeats
-					l := acquire(t, cl.Mutex("m"))
-					for range 80 {
-						if left := l.Remaining(); left < c.atLeast {
-							t.Fatalf("%v are left of %v, after %d heartbeats", left, ttl, beats)
-						}
-						time.Sleep(ttl / 100)
-					}
-					ok(t, l.Release())
+		simulatedAs(t, c.name, func(t *testing.T) {
+			beats := 0
+			cl, err := interlock.New(ctx, &slack{Driver: memlock.New(), old: c.old, always: true, joins: true}, interlock.Observe(func(_ context.Context, e interlock.Event) {
+				if e.Kind == interlock.EventRenewed {
+					beats++
 				}
-				synctest.Wait()
-				if beats > int((periods+2)*c.beats) {
-					t.Errorf("%d heartbeats in %d TTLs", beats, periods)
+			}))
+			ok(t, err)
+			defer cl.Close()
+			const periods = 30
+			idle := ttl / 10
+			for began := time.Now(); time.Since(began) < periods*ttl; idle += ttl / 30 {
+				time.Sleep(idle) // so that the next one is granted at another time between heartbeats
+				l := acquire(t, cl.Mutex("m"))
+				for range 80 {
+					if left := l.Remaining(); left < c.atLeast {
+						t.Fatalf("%v are left of %v, after %d heartbeats", left, ttl, beats)
+					}
+					time.Sleep(ttl / 100)
 				}
-			})
+				ok(t, l.Release())
+			}
+			synctest.Wait()
+			if beats > int((periods+2)*c.beats) {
+				t.Errorf("%d heartbeats in %d TTLs", beats, periods)
+			}
 		})
 	}
 }

@@ -27,6 +27,12 @@ func simulated(t *testing.T, f func(*testing.T)) {
 	bubble.Run(t, f)
 }
 
+// simulatedAs does so in a test of that name.
+func simulatedAs(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { simulated(t, f) })
+}
+
 // member is a client together with the driver that its faults are asked of.
 type member struct {
 	*interlock.Client

@@ -65,25 +65,23 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 		},
 	} {
 		for _, replaced := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					a, b := pair(t)
-					lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
-					if replaced {
-						a.faults().Expire()
-						time.Sleep(time.Second)
-					}
-					began := time.Now()
-					told := end(t, b, lease.ID())
-					<-lease.Done()
-					if d := time.Since(began); d > told {
-						t.Errorf("told after %v", d)
-					}
-					wantErr(t, lease.Release(), interlock.ErrLost)
-					next := errtest.Must(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))(t)
-					ok(t, next.Release())
-					nothingLeft(t, a, b)
-				})
+			simulatedAs(t, name, func(t *testing.T) {
+				a, b := pair(t)
+				lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+				if replaced {
+					a.faults().Expire()
+					time.Sleep(time.Second)
+				}
+				began := time.Now()
+				told := end(t, b, lease.ID())
+				<-lease.Done()
+				if d := time.Since(began); d > told {
+					t.Errorf("told after %v", d)
+				}
+				wantErr(t, lease.Release(), interlock.ErrLost)
+				next := errtest.Must(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))(t)
+				ok(t, next.Release())
+				nothingLeft(t, a, b)
 			})
 		}
 	}
@@ -96,23 +94,21 @@ func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
 		"after":  func(f *memlock.Faults) memlock.Point { return f.After("Keep", 0) },
 		"before": func(f *memlock.Faults) memlock.Point { return f.Before("Keep", 0) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
-				point(a.faults()).Fail()
-				short, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				wantErr(t, lease.Extend(short, 10*time.Second), context.DeadlineExceeded)
-				next := async(ctx, b.Mutex("m"))
-				<-lease.Done()
-				if _, done := got(next); done {
-					t.Error("the next one held before the loss")
-				}
-				r := <-next
-				ok(t, r.err)
-				ok(t, r.lease.Release())
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+			point(a.faults()).Fail()
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			wantErr(t, lease.Extend(short, 10*time.Second), context.DeadlineExceeded)
+			next := async(ctx, b.Mutex("m"))
+			<-lease.Done()
+			if _, done := got(next); done {
+				t.Error("the next one held before the loss")
+			}
+			r := <-next
+			ok(t, r.err)
+			ok(t, r.lease.Release())
 		})
 	}
 }
@@ -342,27 +338,25 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 		"outer": {{atLeast}, {interlock.Reentrant()}},
 		"inner": {nil, {interlock.Reentrant(), atLeast}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				began := time.Now()
-				ok(t, a.Mutex("m", opts[0]...).Do(ctx, func(held context.Context) error {
-					inner := errtest.Must(a.Mutex("m", opts[1]...).Acquire(held))(t)
-					go func() {
-						time.Sleep(time.Second)
-						if err := inner.Release(); err != nil {
-							t.Error(err)
-						}
-					}()
-					return nil
-				}))
-				next := acquire(t, b.Mutex("m"))
-				if d := time.Since(began); d != time.Minute {
-					t.Errorf("kept out for %v", d)
-				}
-				ok(t, next.Release())
-				nothingLeft(t, a, b)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			began := time.Now()
+			ok(t, a.Mutex("m", opts[0]...).Do(ctx, func(held context.Context) error {
+				inner := errtest.Must(a.Mutex("m", opts[1]...).Acquire(held))(t)
+				go func() {
+					time.Sleep(time.Second)
+					if err := inner.Release(); err != nil {
+						t.Error(err)
+					}
+				}()
+				return nil
+			}))
+			next := acquire(t, b.Mutex("m"))
+			if d := time.Since(began); d != time.Minute {
+				t.Errorf("kept out for %v", d)
+			}
+			ok(t, next.Release())
+			nothingLeft(t, a, b)
 		})
 	}
 }

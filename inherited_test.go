@@ -63,30 +63,28 @@ func TestInherited(t *testing.T) {
 			if own && name == "death" {
 				continue
 			}
-			t.Run(name, func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					a, b := pair(t)
-					next := b
-					if own { // handed over inside the process, or not
-						next = a
-					}
-					done := make(chan struct{})
-					go func() { c.end(a); close(done) }()
-					synctest.Wait()
-					waits := async(ctx, next.Mutex("m", robust))
-					r := <-waits
-					<-done
-					ok(t, r.err)
-					if r.lease.Inherited() != c.inherited {
-						t.Errorf("inherited %v", r.lease.Inherited())
-					}
-					ok(t, r.lease.Release())
-					after := acquire(t, next.Mutex("m", robust))
-					if after.Inherited() {
-						t.Error("inherited after a clean release")
-					}
-					ok(t, after.Release())
-				})
+			simulatedAs(t, name, func(t *testing.T) {
+				a, b := pair(t)
+				next := b
+				if own { // handed over inside the process, or not
+					next = a
+				}
+				done := make(chan struct{})
+				go func() { c.end(a); close(done) }()
+				synctest.Wait()
+				waits := async(ctx, next.Mutex("m", robust))
+				r := <-waits
+				<-done
+				ok(t, r.err)
+				if r.lease.Inherited() != c.inherited {
+					t.Errorf("inherited %v", r.lease.Inherited())
+				}
+				ok(t, r.lease.Release())
+				after := acquire(t, next.Mutex("m", robust))
+				if after.Inherited() {
+					t.Error("inherited after a clean release")
+				}
+				ok(t, after.Release())
 			})
 		}
 	}
@@ -100,26 +98,24 @@ func TestAHolderThatLostItsLockIsInheritedFrom(t *testing.T) {
 		"evicted":     func(t *testing.T, a, b member, id string) { ok(t, b.Evict(ctx, "m", id, false)) },
 		"not renewed": func(t *testing.T, a, b member, id string) { a.faults().Before("Renew", 0).Fail() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				lease := acquire(t, a.Mutex("m", robust))
-				next := async(ctx, b.Mutex("m", robust))
-				synctest.Wait()
-				lose(t, a, b, lease.ID())
-				<-lease.Done()
-				wantErr(t, lease.Release(), interlock.ErrLost)
-				r, done := got(next)
-				if !done {
-					t.Fatal("not passed on when it was released")
-				}
-				ok(t, r.err)
-				if !r.lease.Inherited() {
-					t.Error("not told")
-				}
-				ok(t, r.lease.Release())
-				nothingLeft(t, a, b)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m", robust))
+			next := async(ctx, b.Mutex("m", robust))
+			synctest.Wait()
+			lose(t, a, b, lease.ID())
+			<-lease.Done()
+			wantErr(t, lease.Release(), interlock.ErrLost)
+			r, done := got(next)
+			if !done {
+				t.Fatal("not passed on when it was released")
+			}
+			ok(t, r.err)
+			if !r.lease.Inherited() {
+				t.Error("not told")
+			}
+			ok(t, r.lease.Release())
+			nothingLeft(t, a, b)
 		})
 	}
 }
@@ -140,20 +136,18 @@ func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
 			ok(t, a.Close())
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				end(t, a, a.Mutex("m", robust, interlock.AtLeast(time.Hour)))
-				began := time.Now()
-				next := acquire(t, b.Mutex("m", robust))
-				if !next.Inherited() {
-					t.Error("not told")
-				}
-				if d := time.Since(began); d > ttl {
-					t.Errorf("told after %v", d)
-				}
-				ok(t, next.Release())
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			end(t, a, a.Mutex("m", robust, interlock.AtLeast(time.Hour)))
+			began := time.Now()
+			next := acquire(t, b.Mutex("m", robust))
+			if !next.Inherited() {
+				t.Error("not told")
+			}
+			if d := time.Since(began); d > ttl {
+				t.Errorf("told after %v", d)
+			}
+			ok(t, next.Release())
 		})
 	}
 }
@@ -189,36 +183,34 @@ func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
 	robust := interlock.Robust()
 	for name, opts := range map[string][]interlock.Option{"shared": {robust}, "strict": {robust, interlock.StrictOrder()}} {
 		for _, at := range []string{"the reply is there", "the reply is on its way"} {
-			t.Run(name+", "+at, func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					w := memlock.NewWorld()
-					a, b, c := join(t, w), join(t, w), join(t, w)
-					acquire(t, b.Mutex("m", robust))
-					reply := a.faults().After("Await", 1)
-					hung := reply.Stick
-					if at == "the reply is on its way" {
-						hung = reply.Hang
-					}
-					told := hung()
-					waiting, cancel := context.WithCancel(ctx)
-					gives := async(waiting, a.Mutex("m", opts...))
-					synctest.Wait()
-					next := async(ctx, c.Mutex("m", robust))
-					synctest.Wait()
-					b.faults().Expire()
-					<-told.Reached()
-					cancel()
-					synctest.Wait()
-					told.Deliver()
-					wantErr(t, (<-gives).err, context.Canceled)
-					r := <-next
-					ok(t, r.err)
-					if !r.lease.Inherited() {
-						t.Error("not told")
-					}
-					ok(t, r.lease.Release())
-					nothingLeft(t, a, c)
-				})
+			simulatedAs(t, name+", "+at, func(t *testing.T) {
+				w := memlock.NewWorld()
+				a, b, c := join(t, w), join(t, w), join(t, w)
+				acquire(t, b.Mutex("m", robust))
+				reply := a.faults().After("Await", 1)
+				hung := reply.Stick
+				if at == "the reply is on its way" {
+					hung = reply.Hang
+				}
+				told := hung()
+				waiting, cancel := context.WithCancel(ctx)
+				gives := async(waiting, a.Mutex("m", opts...))
+				synctest.Wait()
+				next := async(ctx, c.Mutex("m", robust))
+				synctest.Wait()
+				b.faults().Expire()
+				<-told.Reached()
+				cancel()
+				synctest.Wait()
+				told.Deliver()
+				wantErr(t, (<-gives).err, context.Canceled)
+				r := <-next
+				ok(t, r.err)
+				if !r.lease.Inherited() {
+					t.Error("not told")
+				}
+				ok(t, r.lease.Release())
+				nothingLeft(t, a, c)
 			})
 		}
 	}

@@ -22,19 +22,17 @@ func TestAHoldThatRunsOutWhileItIsReleasedIsLost(t *testing.T) {
 		"hangs":        func(p memlock.Point) { p.Hang() },
 		"session over": func(p memlock.Point) { p.Refuse(driver.ErrSession) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a := join(t, memlock.NewWorld())
-				lease := acquire(t, a.Mutex("m", interlock.Hold(2*ttl)))
-				time.Sleep(2*ttl - margin(2*ttl) - 100*time.Millisecond)
-				arm(a.faults().Before("Leave", 0))
-				err := lease.Release()
-				wantErr(t, err, interlock.ErrLost)
-				if text := err.Error(); !strings.Contains(text, "ran out before it could be given back") || strings.Contains(text, "answer") {
-					t.Errorf("it says %q", err)
-				}
-				wantErr(t, lease.Err(), interlock.ErrLost)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			lease := acquire(t, a.Mutex("m", interlock.Hold(2*ttl)))
+			time.Sleep(2*ttl - margin(2*ttl) - 100*time.Millisecond)
+			arm(a.faults().Before("Leave", 0))
+			err := lease.Release()
+			wantErr(t, err, interlock.ErrLost)
+			if text := err.Error(); !strings.Contains(text, "ran out before it could be given back") || strings.Contains(text, "answer") {
+				t.Errorf("it says %q", err)
+			}
+			wantErr(t, lease.Err(), interlock.ErrLost)
 		})
 	}
 }
@@ -67,26 +65,24 @@ func TestAReleaseThatFindsTheLockLostSaysWhy(t *testing.T) {
 		"session over": {func(f *memlock.Faults) { f.Before("Leave", 0).Refuse(driver.ErrSession) }, []string{"session over"}},
 	} {
 		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
-			t.Run(name, func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					a := join(t, memlock.NewWorld())
-					lease := acquire(t, a.Mutex("m", opts...))
-					c.fault(a.faults())
-					began := time.Now()
-					err := lease.Release()
-					wantErr(t, err, interlock.ErrLost)
-					if d := time.Since(began); d > ttl {
-						t.Errorf("it took %v", d)
+			simulatedAs(t, name, func(t *testing.T) {
+				a := join(t, memlock.NewWorld())
+				lease := acquire(t, a.Mutex("m", opts...))
+				c.fault(a.faults())
+				began := time.Now()
+				err := lease.Release()
+				wantErr(t, err, interlock.ErrLost)
+				if d := time.Since(began); d > ttl {
+					t.Errorf("it took %v", d)
+				}
+				for _, s := range c.says {
+					if !strings.Contains(err.Error(), s) {
+						t.Errorf("%q does not say %q", err, s)
 					}
-					for _, s := range c.says {
-						if !strings.Contains(err.Error(), s) {
-							t.Errorf("%q does not say %q", err, s)
-						}
-					}
-					if is := lease.Err(); is == nil || !strings.HasSuffix(err.Error(), is.Error()) {
-						t.Errorf("Release says %q, Err says %q", err, is)
-					}
-				})
+				}
+				if is := lease.Err(); is == nil || !strings.HasSuffix(err.Error(), is.Error()) {
+					t.Errorf("Release says %q, Err says %q", err, is)
+				}
 			})
 		}
 	}

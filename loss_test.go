@@ -27,38 +27,36 @@ func TestLossComesBeforeTheGainOfAnother(t *testing.T) {
 		"cut off":                                func(f *memlock.Faults) { f.Cut() },
 		"renewals fail":                          func(f *memlock.Faults) { f.Before("Renew", 0).Fail() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
-				lease := acquire(t, a.Mutex("m"))
-				bound, cancel := lease.Bind(ctx)
-				defer cancel()
-				time.Sleep(ttl) // some renewals
-				ok(t, lease.Err())
+		simulatedAs(t, name, func(t *testing.T) {
+			a, b := pair(t)
+			lease := acquire(t, a.Mutex("m"))
+			bound, cancel := lease.Bind(ctx)
+			defer cancel()
+			time.Sleep(ttl) // some renewals
+			ok(t, lease.Err())
 
-				began := time.Now()
-				fail(a.faults())
-				next := async(ctx, b.Mutex("m"))
-				<-bound.Done()
-				if lost := time.Since(began); lost > ttl {
-					t.Errorf("lost after %v", lost)
-				}
-				wantErr(t, context.Cause(bound), interlock.ErrLost)
-				wantErr(t, lease.Err(), interlock.ErrLost)
-				if !ended(lease.Done()) {
-					t.Error("Done is open")
-				}
-				told := time.Now()
-				r := <-next
-				ok(t, r.err)
-				if gap := r.at.Sub(told); gap < ttl/20 {
-					t.Errorf("the next one holds %v after the loss", gap)
-				}
-				if r.at.Sub(began) > 2*ttl {
-					t.Errorf("the next one waited for %v", r.at.Sub(began))
-				}
-				ok(t, r.lease.Release())
-			})
+			began := time.Now()
+			fail(a.faults())
+			next := async(ctx, b.Mutex("m"))
+			<-bound.Done()
+			if lost := time.Since(began); lost > ttl {
+				t.Errorf("lost after %v", lost)
+			}
+			wantErr(t, context.Cause(bound), interlock.ErrLost)
+			wantErr(t, lease.Err(), interlock.ErrLost)
+			if !ended(lease.Done()) {
+				t.Error("Done is open")
+			}
+			told := time.Now()
+			r := <-next
+			ok(t, r.err)
+			if gap := r.at.Sub(told); gap < ttl/20 {
+				t.Errorf("the next one holds %v after the loss", gap)
+			}
+			if r.at.Sub(began) > 2*ttl {
+				t.Errorf("the next one waited for %v", r.at.Sub(began))
+			}
+			ok(t, r.lease.Release())
 		})
 	}
 }
@@ -89,26 +87,24 @@ func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
 		},
 		"Held": func(l *interlock.Lease) error { return nil },
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				d := &stopped{Driver: memlock.New()}
-				c := errtest.Must(interlock.New(ctx, d))(t)
-				defer c.Close()
-				l := c.RWMutex("rw").Writer()
-				lease := acquire(t, l)
-				bound, cancel := lease.Bind(ctx)
-				defer cancel()
-				d.jump(ttl)
-				if name == "Held" {
-					if _, held := l.Held(bound); held {
-						t.Error("held")
-					}
-					return
+		simulatedAs(t, name, func(t *testing.T) {
+			d := &stopped{Driver: memlock.New()}
+			c := errtest.Must(interlock.New(ctx, d))(t)
+			defer c.Close()
+			l := c.RWMutex("rw").Writer()
+			lease := acquire(t, l)
+			bound, cancel := lease.Bind(ctx)
+			defer cancel()
+			d.jump(ttl)
+			if name == "Held" {
+				if _, held := l.Held(bound); held {
+					t.Error("held")
 				}
-				wantErr(t, ask(lease), interlock.ErrLost)
-				wantErr(t, lease.Err(), interlock.ErrLost) // and so is everybody
-				wantErr(t, context.Cause(bound), interlock.ErrLost)
-			})
+				return
+			}
+			wantErr(t, ask(lease), interlock.ErrLost)
+			wantErr(t, lease.Err(), interlock.ErrLost) // and so is everybody
+			wantErr(t, context.Cause(bound), interlock.ErrLost)
 		})
 	}
 }
@@ -234,26 +230,24 @@ func TestALeaseIsInDoubtFromTheFirstFailedRenewal(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a := join(t, memlock.NewWorld())
-				lease := acquire(t, a.Mutex("m"))
-				fail(a.faults())
-				for !lease.InDoubt() {
-					if lease.Err() != nil {
-						t.Fatal("lost without being in doubt before")
-					}
-					time.Sleep(time.Second / 10)
+		simulatedAs(t, name, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			lease := acquire(t, a.Mutex("m"))
+			fail(a.faults())
+			for !lease.InDoubt() {
+				if lease.Err() != nil {
+					t.Fatal("lost without being in doubt before")
 				}
-				for lease.InDoubt() {
-					time.Sleep(time.Second / 10)
-				}
-				ok(t, lease.Err()) // the next renewal succeeded
-				ok(t, lease.Release())
-				if lease.InDoubt() {
-					t.Error("in doubt after the end")
-				}
-			})
+				time.Sleep(time.Second / 10)
+			}
+			for lease.InDoubt() {
+				time.Sleep(time.Second / 10)
+			}
+			ok(t, lease.Err()) // the next renewal succeeded
+			ok(t, lease.Release())
+			if lease.InDoubt() {
+				t.Error("in doubt after the end")
+			}
 		})
 	}
 }
@@ -353,37 +347,35 @@ func TestALossSaysWhatHappened(t *testing.T) {
 			"the last answer came 1s ago, and proved nothing newer than 13s before",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				tt := c
-				var told []error
-				var mu sync.Mutex
-				d := &stopped{Driver: memlock.New()}
-				s := &slack{Driver: d, old: tt.old, always: true}
-				c, err := interlock.New(ctx, s, interlock.Observe(func(_ context.Context, e interlock.Event) {
-					if e.Kind == interlock.EventLost {
-						mu.Lock()
-						defer mu.Unlock()
-						told = append(told, e.Err)
-					}
-				}))
-				ok(t, err)
-				defer c.Close()
-				lease := acquire(t, c.Mutex("m"))
-				time.Sleep(ttl / 3) // a renewal
-				synctest.Wait()
-				tt.fail(d)
-				<-lease.Done()
-				synctest.Wait()
-				want := regexp.MustCompile("^lease lost: it was not renewed in time: " + tt.want + "$")
-				if got := lease.Err().Error(); !want.MatchString(got) {
-					t.Errorf("%s\nwant %s", got, want)
+		simulatedAs(t, name, func(t *testing.T) {
+			tt := c
+			var told []error
+			var mu sync.Mutex
+			d := &stopped{Driver: memlock.New()}
+			s := &slack{Driver: d, old: tt.old, always: true}
+			c, err := interlock.New(ctx, s, interlock.Observe(func(_ context.Context, e interlock.Event) {
+				if e.Kind == interlock.EventLost {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, e.Err)
 				}
-				if len(told) != 1 || "lease lost: "+told[0].Error() != lease.Err().Error() {
-					t.Errorf("the event says %v", told)
-				}
-				d.Faults().Clear()
-			})
+			}))
+			ok(t, err)
+			defer c.Close()
+			lease := acquire(t, c.Mutex("m"))
+			time.Sleep(ttl / 3) // a renewal
+			synctest.Wait()
+			tt.fail(d)
+			<-lease.Done()
+			synctest.Wait()
+			want := regexp.MustCompile("^lease lost: it was not renewed in time: " + tt.want + "$")
+			if got := lease.Err().Error(); !want.MatchString(got) {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+			if len(told) != 1 || "lease lost: "+told[0].Error() != lease.Err().Error() {
+				t.Errorf("the event says %v", told)
+			}
+			d.Faults().Clear()
 		})
 	}
 }

@@ -176,39 +176,37 @@ func TestABoundContextIsWorkUntilItIsFreed(t *testing.T) {
 		"released":    func(l *interlock.Lease, free context.CancelFunc) { _ = l.Release(); _ = l.Release() },
 		"never":       nil,
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				var o overrunEvents
-				a := join(t, memlock.NewWorld(), o.observe())
-				lease := acquire(t, a.Mutex("m"))
-				_, first := lease.Bind(ctx)
-				_, free := lease.Bind(ctx)
-				first()
-				a.faults().Expire()
-				time.Sleep(ttl)
-				if n := a.Overruns(); n != 1 {
-					t.Fatalf("%d overrun", n)
-				}
-				if end == nil {
-					ok(t, a.Close()) // does not wait for it
-					return
-				}
-				end(lease, free)
-				if all := o.take(); a.Overruns() != 0 || all[len(all)-1].Err != nil {
-					t.Errorf("%d overrun: %+v", a.Overruns(), all)
-				}
-				_, late := lease.Bind(ctx)
-				time.Sleep(ttl)
-				if n := a.Overruns(); n != 0 && name == "released" {
-					t.Errorf("%d overrun after the release", n)
-				} else if n != 1 && name != "released" {
-					t.Errorf("%d overrun when work has begun after the loss", n)
-				}
-				late()
-				free()
-				_ = lease.Release()
-				nothingLeft(t, a)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			var o overrunEvents
+			a := join(t, memlock.NewWorld(), o.observe())
+			lease := acquire(t, a.Mutex("m"))
+			_, first := lease.Bind(ctx)
+			_, free := lease.Bind(ctx)
+			first()
+			a.faults().Expire()
+			time.Sleep(ttl)
+			if n := a.Overruns(); n != 1 {
+				t.Fatalf("%d overrun", n)
+			}
+			if end == nil {
+				ok(t, a.Close()) // does not wait for it
+				return
+			}
+			end(lease, free)
+			if all := o.take(); a.Overruns() != 0 || all[len(all)-1].Err != nil {
+				t.Errorf("%d overrun: %+v", a.Overruns(), all)
+			}
+			_, late := lease.Bind(ctx)
+			time.Sleep(ttl)
+			if n := a.Overruns(); n != 0 && name == "released" {
+				t.Errorf("%d overrun after the release", n)
+			} else if n != 1 && name != "released" {
+				t.Errorf("%d overrun when work has begun after the loss", n)
+			}
+			late()
+			free()
+			_ = lease.Release()
+			nothingLeft(t, a)
 		})
 	}
 }

@@ -26,23 +26,21 @@ func TestATryOutlivesItsSession(t *testing.T) {
 		"reader": func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() },
 	} {
 		for _, said := range []error{driver.ErrSession, driver.ErrGone} {
-			t.Run(fmt.Sprint(name, " ", said), func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					a, b := pair(t)
-					a.faults().Before("Join", 1).Refuse(said)
-					lease, err := l(a.Client).TryAcquire(ctx)
-					ok(t, err)
-					ok(t, lease.Release())
+			simulatedAs(t, fmt.Sprint(name, " ", said), func(t *testing.T) {
+				a, b := pair(t)
+				a.faults().Before("Join", 1).Refuse(said)
+				lease, err := l(a.Client).TryAcquire(ctx)
+				ok(t, err)
+				ok(t, lease.Release())
 
-					a.faults().Expire()
-					lease, err = l(a.Client).TryAcquire(ctx)
-					ok(t, err)
-					_, err = l(b.Client).With(interlock.Wait(0)).Acquire(ctx)
-					if name != "reader" {
-						wantErr(t, err, interlock.ErrBusy)
-					}
-					ok(t, lease.Release())
-				})
+				a.faults().Expire()
+				lease, err = l(a.Client).TryAcquire(ctx)
+				ok(t, err)
+				_, err = l(b.Client).With(interlock.Wait(0)).Acquire(ctx)
+				if name != "reader" {
+					wantErr(t, err, interlock.ErrBusy)
+				}
+				ok(t, lease.Release())
 			})
 		}
 	}
@@ -262,25 +260,23 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 				if said == driver.ErrConflict && (c.method != "Swap" || name == "Value.Set" || name == "Value.Delete") {
 					continue // only Swap says so, and only these two pass it on
 				}
-				t.Run(fmt.Sprint(name, " ", said, " ", always), func(t *testing.T) {
-					simulated(t, func(t *testing.T) {
-						a := join(t, memlock.NewWorld())
-						ctx, cancel := context.WithTimeout(ctx, 3*ttl)
-						defer cancel()
-						err := c.do(ctx, t, a, func() {
-							k := 1
-							if always {
-								k = 0
-							}
-							a.faults().Before(c.method, k).Refuse(said)
-						})
-						for _, leak := range []error{driver.ErrSession, driver.ErrGone, driver.ErrConflict} {
-							if errors.Is(err, leak) {
-								t.Errorf("%v is told to the caller: %v", leak, err)
-							}
+				simulatedAs(t, fmt.Sprint(name, " ", said, " ", always), func(t *testing.T) {
+					a := join(t, memlock.NewWorld())
+					ctx, cancel := context.WithTimeout(ctx, 3*ttl)
+					defer cancel()
+					err := c.do(ctx, t, a, func() {
+						k := 1
+						if always {
+							k = 0
 						}
-						a.faults().Clear()
+						a.faults().Before(c.method, k).Refuse(said)
 					})
+					for _, leak := range []error{driver.ErrSession, driver.ErrGone, driver.ErrConflict} {
+						if errors.Is(err, leak) {
+							t.Errorf("%v is told to the caller: %v", leak, err)
+						}
+					}
+					a.faults().Clear()
 				})
 			}
 		}

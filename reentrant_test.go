@@ -65,45 +65,43 @@ func TestAcquireWhatTheContextHolds(t *testing.T) {
 			func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("1") },
 			func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("2") }, deadlocks},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a := join(t, memlock.NewWorld())
-				outer := acquire(t, c.outer(a.Client))
-				held, cancel := outer.Bind(ctx)
-				defer cancel()
-				excluded := c.outer(a.Client)
-				if name == "reentrant reader in reader" {
-					excluded = a.RWMutex("m").Writer()
+		simulatedAs(t, name, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			outer := acquire(t, c.outer(a.Client))
+			held, cancel := outer.Bind(ctx)
+			defer cancel()
+			excluded := c.outer(a.Client)
+			if name == "reentrant reader in reader" {
+				excluded = a.RWMutex("m").Writer()
+			}
+			before := a.Exchanges()
+			inner, err := c.inner(a.Client).Acquire(held)
+			switch exchanges := a.Exchanges() - before; c.want {
+			case deadlocks:
+				wantErr(t, err, interlock.ErrDeadlock)
+			case nests:
+				ok(t, err)
+				if exchanges > 0 || inner.Token() != outer.Token() {
+					t.Errorf("%d exchanges, token %d in %d", exchanges, inner.Token(), outer.Token())
 				}
-				before := a.Exchanges()
-				inner, err := c.inner(a.Client).Acquire(held)
-				switch exchanges := a.Exchanges() - before; c.want {
-				case deadlocks:
-					wantErr(t, err, interlock.ErrDeadlock)
-				case nests:
-					ok(t, err)
-					if exchanges > 0 || inner.Token() != outer.Token() {
-						t.Errorf("%d exchanges, token %d in %d", exchanges, inner.Token(), outer.Token())
-					}
-					ok(t, outer.Release())
-					ok(t, inner.Err())
-					// The lock is held until the inner lease is released too.
-					_, err := excluded.TryAcquire(ctx)
-					wantErr(t, err, interlock.ErrBusy)
-				case adds:
-					ok(t, err)
-					if inner.Token() == outer.Token() && exchanges == 0 {
-						t.Error("nested")
-					}
+				ok(t, outer.Release())
+				ok(t, inner.Err())
+				// The lock is held until the inner lease is released too.
+				_, err := excluded.TryAcquire(ctx)
+				wantErr(t, err, interlock.ErrBusy)
+			case adds:
+				ok(t, err)
+				if inner.Token() == outer.Token() && exchanges == 0 {
+					t.Error("nested")
 				}
-				if inner != nil {
-					ok(t, inner.Release())
-				}
-				if outer.Err() == nil {
-					ok(t, outer.Release())
-				}
-				nothingLeft(t, a)
-			})
+			}
+			if inner != nil {
+				ok(t, inner.Release())
+			}
+			if outer.Err() == nil {
+				ok(t, outer.Release())
+			}
+			nothingLeft(t, a)
 		})
 	}
 }

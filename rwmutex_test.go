@@ -135,78 +135,76 @@ func TestReadersOfOneClientAreNotSplitByALaterWriter(t *testing.T) {
 		"writer elsewhere, first gives up": {givesUp: true},
 		"writer here, first gives up":      {ownWriter: true, givesUp: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				a, b := join(t, w), join(t, w)
-				writers := b
-				if c.ownWriter {
-					writers = a
-				}
-				reads := a.RWMutex("rw").Reader()
-				holder := acquire(t, join(t, w).RWMutex("rw").Writer())
+		simulatedAs(t, name, func(t *testing.T) {
+			w := memlock.NewWorld()
+			a, b := join(t, w), join(t, w)
+			writers := b
+			if c.ownWriter {
+				writers = a
+			}
+			reads := a.RWMutex("rw").Reader()
+			holder := acquire(t, join(t, w).RWMutex("rw").Writer())
 
-				firsts, giveUp := context.WithCancel(ctx)
-				defer giveUp()
-				granted := a.faults().After("Await", 1).Stick()
-				readers := []<-chan result{async(firsts, reads)}
-				for range 3 {
-					time.Sleep(20 * time.Millisecond)
-					readers = append(readers, async(ctx, reads))
-				}
-				time.Sleep(200 * time.Millisecond)
-				writer := async(ctx, writers.RWMutex("rw").Writer())
+			firsts, giveUp := context.WithCancel(ctx)
+			defer giveUp()
+			granted := a.faults().After("Await", 1).Stick()
+			readers := []<-chan result{async(firsts, reads)}
+			for range 3 {
 				time.Sleep(20 * time.Millisecond)
-				var later []<-chan result
-				if c.ownWriter {
-					later = append(later, async(ctx, reads))
-					time.Sleep(20 * time.Millisecond)
-				}
-				ok(t, holder.Release())
-				<-granted.Reached()
-				if c.givesUp { // just as the grant comes
-					giveUp()
-				}
-				granted.Deliver()
-				synctest.Wait()
+				readers = append(readers, async(ctx, reads))
+			}
+			time.Sleep(200 * time.Millisecond)
+			writer := async(ctx, writers.RWMutex("rw").Writer())
+			time.Sleep(20 * time.Millisecond)
+			var later []<-chan result
+			if c.ownWriter {
 				later = append(later, async(ctx, reads))
+				time.Sleep(20 * time.Millisecond)
+			}
+			ok(t, holder.Release())
+			<-granted.Reached()
+			if c.givesUp { // just as the grant comes
+				giveUp()
+			}
+			granted.Deliver()
+			synctest.Wait()
+			later = append(later, async(ctx, reads))
 
-				var leases []*interlock.Lease
-				for i, r := range readers {
-					switch r, done := got(r); {
-					case c.givesUp && i == 0:
-						wantErr(t, r.err, context.Canceled)
-					case !done:
-						t.Fatalf("reader %d waits behind a writer who came after it", i)
-					default:
-						ok(t, r.err)
-						leases = append(leases, r.lease)
-					}
+			var leases []*interlock.Lease
+			for i, r := range readers {
+				switch r, done := got(r); {
+				case c.givesUp && i == 0:
+					wantErr(t, r.err, context.Canceled)
+				case !done:
+					t.Fatalf("reader %d waits behind a writer who came after it", i)
+				default:
+					ok(t, r.err)
+					leases = append(leases, r.lease)
 				}
-				for _, r := range later {
-					if _, done := got(r); done {
-						t.Fatal("a reader who came later is let in")
-					}
+			}
+			for _, r := range later {
+				if _, done := got(r); done {
+					t.Fatal("a reader who came later is let in")
 				}
-				for _, l := range leases {
-					if _, done := got(writer); done {
-						t.Fatal("the writer holds beside readers")
-					}
-					ok(t, l.Release())
+			}
+			for _, l := range leases {
+				if _, done := got(writer); done {
+					t.Fatal("the writer holds beside readers")
 				}
-				r, done := got(writer)
-				if !done {
-					t.Fatal("the writer waits for readers who came later")
-				}
+				ok(t, l.Release())
+			}
+			r, done := got(writer)
+			if !done {
+				t.Fatal("the writer waits for readers who came later")
+			}
+			ok(t, r.err)
+			ok(t, r.lease.Release())
+			for _, l := range later {
+				r := <-l
 				ok(t, r.err)
 				ok(t, r.lease.Release())
-				for _, l := range later {
-					r := <-l
-					ok(t, r.err)
-					ok(t, r.lease.Release())
-				}
-				nothingLeft(t, a, b)
-			})
+			}
+			nothingLeft(t, a, b)
 		})
 	}
 }

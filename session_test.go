@@ -285,16 +285,14 @@ func TestHeartbeatsMakeUpForTime(t *testing.T) {
 		"all are old":  {old: ttl * 7 / 10, always: true},
 		"late answers": {late: ttl * 3 / 10, always: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				s.Driver = memlock.New()
-				c := errtest.Must(interlock.New(ctx, &s))(t)
-				defer c.Close()
-				l := acquire(t, c.Mutex("m"))
-				time.Sleep(10 * ttl)
-				ok(t, l.Err())
-				ok(t, l.Release())
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			s.Driver = memlock.New()
+			c := errtest.Must(interlock.New(ctx, &s))(t)
+			defer c.Close()
+			l := acquire(t, c.Mutex("m"))
+			time.Sleep(10 * ttl)
+			ok(t, l.Err())
+			ok(t, l.Release())
 		})
 	}
 }
@@ -311,40 +309,38 @@ func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 			"old proofs":                     {old: 3 * ttl / 10, always: true},
 			"proofs that are old at times":   {old: 3 * ttl / 10},
 		} {
-			t.Run(fmt.Sprint(ttl, " ", name), func(t *testing.T) {
-				simulated(t, func(t *testing.T) {
-					s.Driver, s.joins = memlock.New(), true
-					c := errtest.Must(interlock.New(ctx, &s, interlock.TTL(ttl)))(t)
-					defer c.Close()
-					time.Sleep(ttl / 5)
-					var leases []*interlock.Lease
-					granted, asked := make(chan *interlock.Lease, 100), 0
-					for began := time.Now(); time.Since(began) < 5*ttl; time.Sleep(ttl / 53) {
-						if since := time.Since(began); time.Duration(asked)*ttl/7 < since && since < 3*ttl {
-							l := c.Mutex(fmt.Sprint(asked))
-							asked++
-							go func() {
-								if lease, err := l.Acquire(ctx); err != nil {
-									t.Error(err)
-								} else {
-									granted <- lease
-								}
-							}()
-						}
-						for len(granted) > 0 {
-							leases = append(leases, <-granted)
-						}
-						for i, l := range leases {
-							if left := l.Remaining(); left < 2*ttl/5 {
-								t.Fatalf("lease %d of %d has %v left after %v, %.2f of the TTL",
-									i, len(leases), left, time.Since(began), float64(left)/float64(ttl))
+			simulatedAs(t, fmt.Sprint(ttl, " ", name), func(t *testing.T) {
+				s.Driver, s.joins = memlock.New(), true
+				c := errtest.Must(interlock.New(ctx, &s, interlock.TTL(ttl)))(t)
+				defer c.Close()
+				time.Sleep(ttl / 5)
+				var leases []*interlock.Lease
+				granted, asked := make(chan *interlock.Lease, 100), 0
+				for began := time.Now(); time.Since(began) < 5*ttl; time.Sleep(ttl / 53) {
+					if since := time.Since(began); time.Duration(asked)*ttl/7 < since && since < 3*ttl {
+						l := c.Mutex(fmt.Sprint(asked))
+						asked++
+						go func() {
+							if lease, err := l.Acquire(ctx); err != nil {
+								t.Error(err)
+							} else {
+								granted <- lease
 							}
+						}()
+					}
+					for len(granted) > 0 {
+						leases = append(leases, <-granted)
+					}
+					for i, l := range leases {
+						if left := l.Remaining(); left < 2*ttl/5 {
+							t.Fatalf("lease %d of %d has %v left after %v, %.2f of the TTL",
+								i, len(leases), left, time.Since(began), float64(left)/float64(ttl))
 						}
 					}
-					if len(leases) < 20 {
-						t.Errorf("%d leases", len(leases))
-					}
-				})
+				}
+				if len(leases) < 20 {
+					t.Errorf("%d leases", len(leases))
+				}
 			})
 		}
 	}

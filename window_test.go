@@ -45,33 +45,31 @@ func (h *hook) Err() error {
 // next one, and the release has succeeded: the lock was held.
 func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
 	for _, name := range allKinds() {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				var evict func()
-				a, b := join(t, w, between(&evict)), join(t, w)
-				lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
-				other := kinds(b.Client)[name]
-				if name == "reader" {
-					other = b.RWMutex(name).Writer()
-				}
-				evict = func() {
-					ok(t, b.Evict(ctx, lease.Name(), lease.ID(), false))
-					synctest.Wait()
-				}
-				ok(t, lease.Release())
-				began := time.Now()
-				next := acquire(t, other.With(interlock.Robust()))
-				if d := time.Since(began); d > time.Millisecond {
-					t.Errorf("the next one waited for %v", d)
-				}
-				if next.Inherited() {
-					t.Error("inherited after a clean release")
-				}
-				ok(t, next.Release())
-				time.Sleep(2 * ttl) // what is sticky
-				nothingLeft(t, a, b)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			w := memlock.NewWorld()
+			var evict func()
+			a, b := join(t, w, between(&evict)), join(t, w)
+			lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
+			other := kinds(b.Client)[name]
+			if name == "reader" {
+				other = b.RWMutex(name).Writer()
+			}
+			evict = func() {
+				ok(t, b.Evict(ctx, lease.Name(), lease.ID(), false))
+				synctest.Wait()
+			}
+			ok(t, lease.Release())
+			began := time.Now()
+			next := acquire(t, other.With(interlock.Robust()))
+			if d := time.Since(began); d > time.Millisecond {
+				t.Errorf("the next one waited for %v", d)
+			}
+			if next.Inherited() {
+				t.Error("inherited after a clean release")
+			}
+			ok(t, next.Release())
+			time.Sleep(2 * ttl) // what is sticky
+			nothingLeft(t, a, b)
 		})
 	}
 }
@@ -100,28 +98,26 @@ func TestASessionThatEndsDuringAReleaseIsALoss(t *testing.T) {
 // succeeds and is clean.
 func TestACloseThatMeetsAReleaseLeavesItToIt(t *testing.T) {
 	for _, name := range allKinds() {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				w := memlock.NewWorld()
-				var end func()
-				a, b := join(t, w, between(&end)), join(t, w)
-				lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
-				closed := make(chan error, 1)
-				end = func() {
-					go func() { closed <- a.Close() }()
-					synctest.Wait()
-				}
-				ok(t, lease.Release())
-				ok(t, <-closed)
-				next := acquire(t, kinds(b.Client)[name].With(interlock.Robust()))
-				if next.Inherited() {
-					t.Error("inherited after a clean release")
-				}
-				ok(t, next.Release())
-				ok(t, lease.Release()) // says the same again
-				time.Sleep(2 * ttl)
-				nothingLeft(t, b)
-			})
+		simulatedAs(t, name, func(t *testing.T) {
+			w := memlock.NewWorld()
+			var end func()
+			a, b := join(t, w, between(&end)), join(t, w)
+			lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
+			closed := make(chan error, 1)
+			end = func() {
+				go func() { closed <- a.Close() }()
+				synctest.Wait()
+			}
+			ok(t, lease.Release())
+			ok(t, <-closed)
+			next := acquire(t, kinds(b.Client)[name].With(interlock.Robust()))
+			if next.Inherited() {
+				t.Error("inherited after a clean release")
+			}
+			ok(t, next.Release())
+			ok(t, lease.Release()) // says the same again
+			time.Sleep(2 * ttl)
+			nothingLeft(t, b)
 		})
 	}
 }
@@ -352,23 +348,21 @@ func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
 			ok(t, nested.Release())
 		}
 	}
-	t.Run("in the midst", func(t *testing.T) {
-		simulated(t, func(t *testing.T) {
-			a := join(t, memlock.NewWorld())
-			rw := a.RWMutex("rw", interlock.Reentrant())
-			lease := acquire(t, rw.Writer())
-			held, cancel := lease.Bind(ctx)
-			defer cancel()
-			var nested *interlock.Lease
-			var nest error
-			h := &hook{Context: ctx}
-			h.f = func() error { nested, nest = rw.Writer().Acquire(held); return nil }
-			h.armed.Store(true)
-			down := lease.Downgrade(h)
-			check(t, nested, nest, down)
-			ok(t, lease.Release())
-			nothingLeft(t, a)
-		})
+	simulatedAs(t, "in the midst", func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		rw := a.RWMutex("rw", interlock.Reentrant())
+		lease := acquire(t, rw.Writer())
+		held, cancel := lease.Bind(ctx)
+		defer cancel()
+		var nested *interlock.Lease
+		var nest error
+		h := &hook{Context: ctx}
+		h.f = func() error { nested, nest = rw.Writer().Acquire(held); return nil }
+		h.armed.Store(true)
+		down := lease.Downgrade(h)
+		check(t, nested, nest, down)
+		ok(t, lease.Release())
+		nothingLeft(t, a)
 	})
 	t.Run("at once", func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
