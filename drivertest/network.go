@@ -297,6 +297,7 @@ var imitations = map[string]struct {
 	"huge packets":          {says: "\xff\xff\xff\x00\x0a" + strings.Repeat("A", 64<<10), again: true},
 	"a huge length":         {says: "\x7f\xff\xff\xff"},
 	"a huge frame of HTTP2": {says: "\x00\x00\x00\x04\x00\x00\x00\x00\x00\xff\xff\xff\x00\x00\x00\x00\x00\x01"},
+	"endless settings":      {says: strings.Repeat("\x00\x00\x00\x04\x00\x00\x00\x00\x00", 10_000), again: true},
 	"zeros":                 {says: strings.Repeat("\x00", 64<<10), again: true},
 	"ones":                  {says: strings.Repeat("\xff", 64<<10), again: true},
 }
