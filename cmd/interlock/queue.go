@@ -26,7 +26,7 @@ type queueJSON struct {
 	Paused   time.Time     `json:"paused_until,omitzero"` // nothing is granted before
 }
 
-// partyJSON is somebody who holds a lock or waits for it.
+// partyJSON is one that holds a lock or waits for it.
 type partyJSON struct {
 	Owner string `json:"owner"`
 	Note  string `json:"note"`
