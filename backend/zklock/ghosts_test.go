@@ -103,29 +103,6 @@ func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 	}
 }
 
-// Promise: a Join with Hold that is cancelled while its ticket gets its fixed end does not
-// stand for that long once it was left.
-func TestACancelledHoldLeaves(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	a := session(t, opened(t, via.Addr), 10*time.Second)
-	ctx, cancel := context.WithCancel(t.Context())
-	hold := via.HoldReplies(zktest.With(zktest.OpMulti))
-	go func() {
-		<-hold.Held()
-		cancel()
-	}()
-	r := aMutex("q")
-	r.Hold = time.Hour
-	if _, err := a.Join(ctx, r); !errors.Is(err, context.Canceled) {
-		t.Fatalf("Join: %v", err)
-	}
-	hold.Release()
-	_ = quit(t, a, driver.Ticket{ID: r.ID, Queue: "q"})
-	empties(t, connected(t, s.Addr))
-}
-
 // Promise: what Close of a driver or of a session leaves on the program's own connection
 // is nothing, even of a Join without an answer.
 func TestOwnConnectionIsLeftClean(t *testing.T) {

@@ -17,6 +17,12 @@ import (
 func TestNoCallTellsOfAnOlderState(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "100")) // so long a test may pause
+	t.Run("calls", func(t *testing.T) { callsThroughAFollowerThatLags(t, e) })
+	t.Run("a creation under way", func(t *testing.T) { creationUnderWayMakesNoSecondTicket(t, e) })
+	t.Run("a number of before", func(t *testing.T) { aFollowerThatLagsGrantsByNoNumberOfBefore(t, e) })
+}
+
+func callsThroughAFollowerThatLags(t *testing.T, e *zktest.Ensemble) {
 	follower, leader := e.Followers()[0], e.Leader()
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
@@ -82,11 +88,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 	}{
 		{"Join with NoWait",
 			func(q string) { before = join(aMutex(q)) },
-			func(string) {
-				if err := a.Leave(ctx, before, true); err != nil {
-					t.Fatal(err)
-				}
-			},
+			left,
 			func(q string) error {
 				r := aMutex(q)
 				r.NoWait = true
@@ -102,11 +104,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 				}
 				again.Retry = true
 			},
-			func(string) {
-				if err := a.Leave(ctx, before, true); err != nil {
-					t.Fatal(err)
-				}
-			},
+			left,
 			func(string) error {
 				got, err := b.Join(ctx, again)
 				if err == nil && !got.Held {
@@ -120,11 +118,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 				r.Kind, r.Capacity = driver.Semaphore, 5
 				before = join(r)
 			},
-			func(string) {
-				if err := a.Leave(ctx, before, true); err != nil {
-					t.Fatal(err)
-				}
-			},
+			left,
 			func(q string) error {
 				r := aMutex(q)
 				r.NoWait = true
@@ -268,9 +262,7 @@ func TestNoCallTellsOfAnOlderState(t *testing.T) {
 
 // Promise: a Join that is repeated never makes a second ticket. The creation may
 // still be under way, in a server that the client has left.
-func TestCreationThatIsStillUnderWayMakesNoSecondTicket(t *testing.T) {
-	t.Parallel()
-	e := zktest.StartEnsemble(t, 3)
+func creationUnderWayMakesNoSecondTicket(t *testing.T, e *zktest.Ensemble) {
 	followers := e.Followers()
 	left, right := zktest.NewProxy(t, followers[0].Addr), zktest.NewProxy(t, followers[1].Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
@@ -320,4 +312,36 @@ func TestCreationThatIsStillUnderWayMakesNoSecondTicket(t *testing.T) {
 	if len(q.Members) != 2 || q.Members[0].ID != front.ID || q.Members[1].ID != r.ID {
 		t.Errorf("two tickets are to stand: %+v", q.Members)
 	}
+}
+
+// Promise: a server that lags behind lets nobody in by a number of before: who is granted there was so before the number was set,
+// and counts as a holder.
+func aFollowerThatLagsGrantsByNoNumberOfBefore(t *testing.T, e *zktest.Ensemble) {
+	follower, leader := e.Followers()[0], e.Leader()
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
+	defer cancel()
+	near, far := opened(t, leader.Addr), opened(t, follower.Addr)
+	a, b := session(t, near, 30*time.Second), session(t, far, 30*time.Second)
+	one, other := holds(t, a, permits("q", 3, 5)), holds(t, a, permits("q", 2, 5))
+	r := permits("q", 2, 5)
+	w := waits(t, b, r)
+	granted := awaits(t, b, w)
+	stillWaits(t, b, r) // the follower has caught up
+	e.Freeze(follower)
+	noError(t, near.Resize(ctx, "q", 4))
+	noError(t, a.Leave(ctx, other, true))
+	found, err := near.Follow(ctx, "q", "")
+	noError(t, err)
+	if n := len(found.Members); n != 2 || found.Members[1].Held {
+		t.Errorf("3 and 2 of 4: %+v", found)
+	}
+	e.Thaw(follower)
+	stillWaits(t, b, r)
+	select {
+	case err := <-granted:
+		t.Fatalf("granted by the number of before: %v", err)
+	default:
+	}
+	noError(t, a.Leave(ctx, one, true))
+	noError(t, <-granted)
 }

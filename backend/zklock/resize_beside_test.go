@@ -430,13 +430,17 @@ func TestANumberIsNobodyWhoHasDied(t *testing.T) {
 	}
 }
 
-// Promise: a number that was set, or one that cannot be read, refuses what has Curator's layout.
+// Promise: semaphores in Curator's layout keep their number, and say why; a number that was set for the other layout, or one that
+// cannot be read, refuses what has Curator's.
 func TestANumberRefusesOtherLayouts(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	d, err := openURL(t.Context(), "zk://"+s.Addr+"/a"+curators)
 	noError(t, err)
 	t.Cleanup(func() { _ = d.Close() })
+	if err := d.Resize(limited(t), "q", 3); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "semaphore=curator") {
+		t.Errorf("a number in Curator's layout: %v", err)
+	}
 	a := session(t, d, 20*time.Second)
 	raw := connected(t, s.Addr)
 	noError(t, opened(t, s.Addr).Resize(limited(t), "set", 3))

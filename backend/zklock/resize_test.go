@@ -1,7 +1,6 @@
 package zklock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -486,56 +484,4 @@ func TestGarbageInANumberGrantsNobody(t *testing.T) {
 			t.Fatalf("left: %q", left)
 		}
 	}
-}
-
-// Promise: semaphores in Curator's layout keep their number, and say why; a number that was set for the other layout refuses
-// them.
-func TestNoNumberIsSetInCuratorsLayout(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d, err := openURL(t.Context(), "zk://"+s.Addr+"/a"+curators)
-	noError(t, err)
-	t.Cleanup(func() { _ = d.Close() })
-	if err := d.Resize(limited(t), "q", 3); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "semaphore=curator") {
-		t.Errorf("a number in Curator's layout: %v", err)
-	}
-	noError(t, opened(t, s.Addr).Resize(limited(t), "q", 3))
-	a := session(t, d, 20*time.Second)
-	if got, err := a.Join(limited(t), permits("q", 1, 3)); !errors.Is(err, driver.ErrMismatch) {
-		t.Errorf("1 of 3 permits in Curator's layout: %+v %v", got, err)
-	}
-}
-
-// Promise: a server that lags behind lets nobody in by a number of before: who is granted there was so before the number was set,
-// and counts as a holder.
-func TestAFollowerThatLagsGrantsByNoNumberOfBefore(t *testing.T) {
-	t.Parallel()
-	e := zktest.StartEnsemble(t, 3, zktest.Config("syncLimit", "100"))
-	follower, leader := e.Followers()[0], e.Leader()
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
-	defer cancel()
-	near, far := opened(t, leader.Addr), opened(t, follower.Addr)
-	a, b := session(t, near, 30*time.Second), session(t, far, 30*time.Second)
-	one, other := holds(t, a, permits("q", 3, 5)), holds(t, a, permits("q", 2, 5))
-	r := permits("q", 2, 5)
-	w := waits(t, b, r)
-	granted := awaits(t, b, w)
-	stillWaits(t, b, r) // the follower has caught up
-	e.Freeze(follower)
-	noError(t, near.Resize(ctx, "q", 4))
-	noError(t, a.Leave(ctx, other, true))
-	found, err := near.Follow(ctx, "q", "")
-	noError(t, err)
-	if n := len(found.Members); n != 2 || found.Members[1].Held {
-		t.Errorf("3 and 2 of 4: %+v", found)
-	}
-	e.Thaw(follower)
-	stillWaits(t, b, r)
-	select {
-	case err := <-granted:
-		t.Fatalf("granted by the number of before: %v", err)
-	default:
-	}
-	noError(t, a.Leave(ctx, one, true))
-	noError(t, <-granted)
 }

@@ -5,86 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
-
-// Promise: a ticket keeps the token that it was told, and is shown with it, however
-// often tokens are raised meanwhile.
-func TestRaisesWhileATicketIsHeld(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a := session(t, d, 20*time.Second)
-	floor := uint64(1 << 40)
-	more := func() {
-		floor += 1000
-		noError(t, d.Raise(limited(t), "q", floor))
-	}
-	more()
-	h := holds(t, a, aMutex("q"))
-	if h.Token <= floor {
-		t.Fatalf("token %d after a raise to %d", h.Token, floor)
-	}
-	for range 8 {
-		more()
-		q, err := d.Follow(limited(t), "q", "")
-		noError(t, err)
-		if len(q.Members) != 1 || q.Members[0].Token != h.Token {
-			t.Fatalf("shown as %+v, told as %+v", q.Members, h)
-		}
-	}
-	noError(t, a.Leave(limited(t), h, true))
-	for range 8 {
-		more()
-		next := holds(t, a, aMutex("q"))
-		if next.Token <= floor {
-			t.Fatalf("token %d after a raise to %d", next.Token, floor)
-		}
-		noError(t, a.Leave(limited(t), next, true))
-	}
-	if data, _, err := connected(t, s.Addr).Get("/a/_interlock/floors"); err != nil || len(data) > 100 {
-		t.Errorf("what no ticket needs is kept: %q %v", data, err)
-	}
-}
-
-// Promise: raises among tickets that are held, wait and come give each the token that it
-// was told, and larger ones to those who come later.
-func TestRaisesAmongTickets(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a := session(t, d, 20*time.Second)
-	floor := uint64(1 << 40)
-	var told []driver.Ticket
-	for i := range 6 {
-		r := aMutex("q")
-		r.Kind, r.Units, r.Capacity = driver.Semaphore, 1, 4
-		got := join(t, a, r)
-		if got.Held && got.Token <= floor && i > 0 {
-			t.Fatalf("token %d after a raise to %d", got.Token, floor)
-		}
-		told = append(told, got)
-		floor += 1000
-		noError(t, d.Raise(limited(t), "q", floor))
-	}
-	for i := range told {
-		q, err := d.Follow(limited(t), "q", "")
-		noError(t, err)
-		for j, m := range q.Members {
-			if want := told[i+j]; want.Held && m.Token != want.Token {
-				t.Fatalf("member %d is shown with %d, told %d", j, m.Token, want.Token)
-			}
-		}
-		noError(t, a.Leave(limited(t), told[i], true))
-		if next := i + 4; next < len(told) {
-			if told[next], err = a.Await(limited(t), told[next]); err != nil || told[next].Token <= floor {
-				t.Fatalf("after a raise to %d: %+v %v", floor, told[next], err)
-			}
-		}
-	}
-}
 
 // Promise: a ticket with a fixed end has one token, whoever asks and however its node is
 // named: the session that finds it again, and those who are shown it. Who waited behind it has
@@ -162,51 +85,6 @@ func TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken(t *testing.T) {
 	noError(t, err)
 	if third.Token <= again.Token {
 		t.Errorf("token %d after %d", third.Token, again.Token)
-	}
-}
-
-// Promise: a ticket that shrinks, while it waits or once it is held, keeps its token, and is
-// shown with it, also where tokens were raised.
-func TestATicketThatShrinksKeepsItsToken(t *testing.T) {
-	t.Parallel()
-	for _, raised := range []bool{false, true} {
-		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
-			s := lent(t)
-			d := opened(t, s.Addr)
-			a := session(t, d, 20*time.Second)
-			if raised {
-				noError(t, d.Raise(limited(t), "q", 1<<40))
-			}
-			r := aMutex("q")
-			r.Kind, r.Units, r.Capacity = driver.Semaphore, 4, 4
-			first := holds(t, a, r)
-			r.ID, r.Units = someID(), 3
-			second := join(t, a, r)
-			r.ID = someID()
-			third := join(t, a, r)
-			noError(t, a.Shrink(limited(t), second, 2)) // while it waits
-			shown := func(held driver.Ticket) {
-				t.Helper()
-				q, err := d.Follow(limited(t), "q", "")
-				noError(t, err)
-				if q.Members[0].ID != held.ID || q.Members[0].Token != held.Token {
-					t.Errorf("shown %+v, told %+v", q.Members[0], held)
-				}
-			}
-			noError(t, a.Leave(limited(t), first, true))
-			second, err := a.Await(limited(t), second)
-			noError(t, err)
-			shown(second)
-			noError(t, a.Shrink(limited(t), second, 1)) // while it is held
-			shown(second)
-			third, err = a.Await(limited(t), third)
-			noError(t, err)
-			if third.Token <= second.Token {
-				t.Errorf("token %d after %d", third.Token, second.Token)
-			}
-			noError(t, a.Leave(limited(t), second, true))
-			shown(third)
-		})
 	}
 }
 

@@ -409,35 +409,6 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 	noError(t, a.Leave(context.Background(), w, true))
 }
 
-// Promise: a waiter that is evicted right before its turn has come is not granted.
-func TestWhoIsEvictedBeforeItsTurnIsNotGranted(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a, b := session(t, d, time.Minute), session(t, d, time.Minute)
-	op, c := opened(t, s.Addr), connected(t, s.Addr)
-	for range 100 {
-		h := holds(t, a, aMutex("q"))
-		w := join(t, b, aMutex("q"))
-		granted := make(chan driver.Ticket, 1)
-		go func() {
-			got, err := b.Await(limited(t), w)
-			if err != nil && !errors.Is(err, driver.ErrGone) {
-				t.Error(err)
-			}
-			granted <- got
-		}()
-		noError(t, op.Ask(limited(t), "q", w.ID, driver.Evict))
-		noError(t, a.Leave(limited(t), h, true))
-		if got := <-granted; got.Held {
-			t.Fatalf("granted after it was evicted: %q", nodes(t, c, "/a/q"))
-		}
-	}
-	if left := nodes(t, c, "/a/q"); len(left) != 0 {
-		t.Fatalf("left behind: %q", left)
-	}
-}
-
 // Promise: a waiter whose node is removed right before its turn has come is not granted, even
 // if it hears of both at once.
 func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
