@@ -88,16 +88,11 @@ func (j *job) grant(cmd *cobra.Command) error {
 	outliveReaders() // else the lock would not be given back
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
-	begun := time.Now()
 	if err := j.open(ctx); err != nil {
 		return err
 	}
 	defer j.c.finish()
-	lock := j.locks(j.c.Client)
-	if j.flags.wait > 0 { // the opening was a part of it
-		lock = lock.With(interlock.Wait(j.left(begun)))
-	}
-	lease, err := j.acquire(ctx, lock)
+	lease, err := j.acquire(ctx, j.firstLocks())
 	if err != nil {
 		return err
 	}

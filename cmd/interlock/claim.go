@@ -60,16 +60,24 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 }
 
 // left is what is left of the time to wait, which began with the command.
-func (j *job) left(begun time.Time) time.Duration { return max(j.flags.wait-time.Since(begun), 0) }
+func (j *job) left() time.Duration { return max(j.flags.wait-time.Since(j.begun), 0) }
+
+// firstLocks is locks for the first acquire: the opening was a part of the time to wait.
+func (j *job) firstLocks() *interlock.Lock {
+	if j.flags.wait > 0 {
+		return j.locks().With(interlock.Wait(j.left()))
+	}
+	return j.locks()
+}
 
 // locks is the lock of the name, or of all names.
-func (j *job) locks(c *interlock.Client) *interlock.Lock {
-	if len(j.names) == 1 {
-		return j.lock(c, j.names[0])
-	}
+func (j *job) locks() *interlock.Lock {
 	var all []*interlock.Lock
 	for _, name := range j.names {
-		all = append(all, j.lock(c, name))
+		all = append(all, j.lock(j.c.Client, name))
+	}
+	if len(all) == 1 {
+		return all[0]
 	}
 	return interlock.All(all...).With(j.options...)
 }

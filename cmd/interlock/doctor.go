@@ -99,12 +99,9 @@ func (b backend) examine(ctx context.Context) (findings []interlock.Finding, unr
 		defer within(lastWord, c.Close)
 		ctx, cancel := answering(ctx, examinationTime)
 		defer cancel()
-		findings = append(findings, interlock.Finding{Check: "open", Status: driver.OK, Detail: "TTL " + c.TTL().String()})
-		findings = append(findings, c.Check(ctx)...)
-		if signal := ended(ctx); signal != nil {
-			return nil, false, signal
-		}
-		return findings, ctx.Err() != nil, nil
+		opened := interlock.Finding{Check: "open", Status: driver.OK, Detail: "TTL " + c.TTL().String()}
+		findings = append([]interlock.Finding{opened}, c.Check(ctx)...)
+		return findings, ctx.Err() != nil, ended(ctx)
 	}
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.code != exitUnreachable {
@@ -120,13 +117,10 @@ func (b backend) examine(ctx context.Context) (findings []interlock.Finding, unr
 	ctx, cancel = answering(ctx, examinationTime-patience)
 	defer cancel()
 	findings, err = interlock.Examine(ctx, b.url)
-	if signal := ended(ctx); signal != nil {
-		return nil, false, signal
-	}
 	if err == nil {
 		open.Remedy = "see the other checks, and try again"
 	}
-	return append([]interlock.Finding{open}, findings...), err != nil || ctx.Err() != nil, nil
+	return append([]interlock.Finding{open}, findings...), err != nil || ctx.Err() != nil, ended(ctx)
 }
 
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {

@@ -84,7 +84,6 @@ else as for run.`, interlock.MaxMembers),
 
 // meet runs the job once so many members are there, and waits until the jobs of all have ended.
 func (j *job) meet(cmd *cobra.Command, members int) error {
-	begun := time.Now()
 	ctx, stop, err := j.begin(cmd)
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (j *job) meet(cmd *cobra.Command, members int) error {
 	enter := m.barrier.Enter
 	if j.flags.bounded {
 		enter = func(ctx context.Context) (*interlock.Lease, error) {
-			ctx, cancel := context.WithTimeoutCause(ctx, j.left(begun), notFull(j.flags.wait))
+			ctx, cancel := context.WithTimeoutCause(ctx, j.left(), notFull(j.flags.wait))
 			defer cancel()
 			return m.barrier.Enter(ctx)
 		}

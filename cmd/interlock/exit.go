@@ -111,5 +111,3 @@ func line(text string) string { return clipped(whole(text), mostText) }
 
 // whole is line for what may be long, such as the statements of a remedy.
 func whole(text string) string { return plain(oneline.Of(text)) }
-
-func isConflict(err error) bool { return errors.Is(err, interlock.ErrConflict) }

@@ -31,6 +31,7 @@ type job struct {
 	lock     func(c *interlock.Client, name string) *interlock.Lock
 
 	atLeast time.Duration
+	begun   time.Time // the time to wait
 
 	notice   *notice
 	say      *teller
@@ -124,7 +125,7 @@ func (f *jobFlags) of(cmd *cobra.Command, o *options, names []string) (*job, err
 	if err := f.waitFlags.check(cmd); err != nil {
 		return nil, err
 	}
-	j := &job{o: o, flags: f, verb: strings.TrimPrefix(cmd.CommandPath(), "interlock "), names: names, name: strings.Join(names, ", ")}
+	j := &job{o: o, flags: f, verb: strings.TrimPrefix(cmd.CommandPath(), "interlock "), names: names, name: strings.Join(names, ", "), begun: time.Now()}
 	j.notice = newNotice(cmd.ErrOrStderr())
 	var err error
 	if j.say, err = newTeller(j.notice, f, o.json); err == nil {
@@ -135,21 +136,14 @@ func (f *jobFlags) of(cmd *cobra.Command, o *options, names []string) (*job, err
 
 // run acquires the lock and runs the job under it.
 func (j *job) run(cmd *cobra.Command) error {
-	begun := time.Now()
 	ctx, stop, err := j.begin(cmd)
 	if err != nil {
 		return err
 	}
 	defer func() { stop() }()
 	defer j.c.finish()
-	lock := j.locks(j.c.Client)
-	next := lock
-	if j.flags.wait > 0 { // the opening was a part of it
-		next = lock.With(interlock.Wait(j.left(begun)))
-	}
-	for {
+	for lock, next := j.locks(), j.firstLocks(); ; next = lock {
 		lease, err := j.acquire(ctx, next)
-		next = lock
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -103,24 +102,22 @@ func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) 
 // state is the same for two lists that differ only in times, which some backends count anew
 // with each look.
 func (l list) state() string {
-	var all list
+	var all []queueJSON
 	for _, q := range l {
-		q.Paused, q.Holders, q.Waiters, q.Overruns = time.Time{}, timeless(q.Holders), timeless(q.Waiters), slices.Clone(q.Overruns)
-		for i := range q.Overruns {
-			q.Overruns[i].Since = time.Time{}
+		j := toJSON(q)
+		j.Paused = time.Time{}
+		for _, members := range [][]memberJSON{j.Holders, j.Waiters} {
+			for i := range members {
+				members[i].Since, members[i].Until = time.Time{}, time.Time{}
+			}
 		}
-		all = append(all, q)
+		for i := range j.Overruns {
+			j.Overruns[i].Since = time.Time{}
+		}
+		all = append(all, j)
 	}
-	b, _ := json.Marshal(all.objects())
+	b, _ := json.Marshal(all)
 	return string(b)
-}
-
-func timeless(members []interlock.Member) []interlock.Member {
-	out := slices.Clone(members)
-	for i := range out {
-		out[i].Since, out[i].Until = time.Time{}, time.Time{}
-	}
-	return out
 }
 
 func (l list) show(v view) {

@@ -202,19 +202,12 @@ func described(m interlock.Member) string {
 
 // before says how many wait before the one with this owner; "" if several have the same.
 func before(q interlock.Queue, owner string) string {
-	place := -1
-	for i, m := range q.Waiters {
-		if m.Owner == owner {
-			if place >= 0 {
-				return ""
-			}
-			place = i
-		}
-	}
-	switch place {
-	case -1:
+	mine := func(m interlock.Member) bool { return m.Owner == owner }
+	place := slices.IndexFunc(q.Waiters, mine)
+	switch {
+	case place < 0 || slices.ContainsFunc(q.Waiters[place+1:], mine):
 		return ""
-	case 0:
+	case place == 0:
 		return "; this one is next"
 	}
 	return fmt.Sprintf("; %d before this one", place)

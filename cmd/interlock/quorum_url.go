@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -49,7 +48,7 @@ func quorumURL(members []string) (string, error) {
 		case u.Scheme == "quorum":
 			return "", fmt.Errorf("URL %d: a member is not a quorum itself", i+1)
 		case !slices.Contains(driver.Schemes(), u.Scheme):
-			return "", fmt.Errorf("URL %d: %w", i+1, errors.New("its scheme is unknown"))
+			return "", fmt.Errorf("URL %d: its scheme is unknown", i+1)
 		case slices.Contains(members[:i], m):
 			return "", fmt.Errorf("URL %d: the same member is named twice", i+1)
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -10,31 +12,24 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// schemas write, by the scheme of the URL, the SQL that makes a backend's tables, unless that
-// is only for further users, and gives users the rights that programs need.
-var schemas = map[string]func(u *driver.URL, users []string, further bool) (string, error){
-	"postgres":   schemaOfPostgres,
-	"postgresql": schemaOfPostgres,
-	"mysql":      schemaOfMySQL,
-	"mariadb":    schemaOfMySQL,
-}
-
-func schemaOfPostgres(u *driver.URL, users []string, further bool) (string, error) {
-	s := pglock.Schema{
-		Name: u.Text("schema", ""), Prefix: u.Text("table_prefix", ""), Logged: u.Text("durability", "") == "logged",
+// schemaOf writes the SQL that makes the tables of the URL's backend, unless that is only for further users, and
+// gives users the rights that programs need.
+func schemaOf(u *driver.URL, users []string, further bool) (string, error) {
+	switch prefix := u.Text("table_prefix", ""); u.Scheme {
+	case "postgres", "postgresql":
+		s := pglock.Schema{Name: u.Text("schema", ""), Prefix: prefix, Logged: u.Text("durability", "") == "logged"}
+		if further {
+			return s.Grants(users...)
+		}
+		return s.SQL(users...)
+	case "mysql", "mariadb":
+		prefix = cmp.Or(prefix, mysqllock.DefaultTablePrefix)
+		if further {
+			return mysqllock.Grants(prefix, users...)
+		}
+		return mysqllock.Script(prefix, users...)
 	}
-	if further {
-		return s.Grants(users...)
-	}
-	return s.SQL(users...)
-}
-
-func schemaOfMySQL(u *driver.URL, users []string, further bool) (string, error) {
-	prefix := u.Text("table_prefix", mysqllock.DefaultTablePrefix)
-	if further {
-		return mysqllock.Grants(prefix, users...)
-	}
-	return mysqllock.Script(prefix, users...)
+	return "", fmt.Errorf("%s: has no tables that somebody else could make: name a database of PostgreSQL or MySQL, such as by --url", u.Scheme)
 }
 
 func newSchema(o *options) *cobra.Command {
@@ -59,14 +54,10 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
 			if err != nil {
 				return usage("%s: %w", b.source, err)
 			}
-			write, ok := schemas[u.Scheme]
-			if !ok {
-				return usage("%s: has no tables that somebody else could make (from %s): name a database of PostgreSQL or MySQL, such as by --url", u.Scheme, b.source)
-			}
 			if further && len(users) == 0 {
 				return usage("--only-grants needs --grant USER")
 			}
-			sql, err := write(u, users, further)
+			sql, err := schemaOf(u, users, further)
 			if err != nil {
 				return usage("%s: %w", b.source, err)
 			}

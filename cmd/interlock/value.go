@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -133,7 +134,7 @@ func (t task) value() *interlock.Value[[]byte] { return interlock.NewValue[[]byt
 func change(ctx context.Context, t task, version uint64, do func(uint64) (uint64, error)) (uint64, error) {
 	if t.cmd.Flags().Changed("version") {
 		got, err := do(version)
-		if isConflict(err) {
+		if errors.Is(err, interlock.ErrConflict) {
 			return 0, failed(exitBusy, err)
 		}
 		return got, err
@@ -143,7 +144,7 @@ func change(ctx context.Context, t task, version uint64, do func(uint64) (uint64
 		if err != nil {
 			return 0, err
 		}
-		if got, err := do(current.Version); !isConflict(err) {
+		if got, err := do(current.Version); !errors.Is(err, interlock.ErrConflict) {
 			return got, err
 		}
 	}
