@@ -74,6 +74,7 @@
 //   - [Wait] bounds the wait.
 //   - [Hold] acquires for a fixed time. Another process that knows the ID of the lease can extend or end it: [Client.Adopt].
 //   - [AtLeast] keeps others out for a while, also after the release.
+//   - [AtMost] ends a lease that is held for too long.
 //   - [Weight] asks for several permits; [Lease.Shrink] gives back a part.
 //   - [Robust] tells the next holder whether the last one died: [Lease.Inherited].
 //   - [BreakDeadlocks] fails one of those who wait for each other for ever, whom [Deadlocks] names.

@@ -123,6 +123,7 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 		"strict":    func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.StrictOrder()) },
 		"hold":      func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.Hold(time.Hour)) },
 		"at least":  func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.AtLeast(1)) },
+		"at most":   func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.AtMost(time.Hour)) },
 		"permits":   func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 1) },
 		"candidate": func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("") },
 	} {

@@ -2,6 +2,8 @@ package interlock_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -226,6 +228,97 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		}
 		ok(t, next.Release())
 		nothingLeft(t, b)
+	})
+}
+
+// Promise: AtMost ends a lease at its time although it is renewed, and says so. Others get the lock when its holder
+// releases it, or a TTL later.
+func TestAtMostEndsALease(t *testing.T) {
+	const long = 10 * time.Minute
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		for _, releases := range []bool{true, false} {
+			began := time.Now()
+			lease := acquire(t, a.Mutex("m", interlock.AtMost(long)))
+			if left := lease.Deadline().Sub(began); left >= ttl {
+				t.Errorf("the first deadline comes after %v, although the lease is renewed", left)
+			}
+			bound, cancel := lease.Bind(ctx)
+			next := async(ctx, b.Mutex("m"))
+			time.Sleep(long - ttl/2)
+			ok(t, lease.Err())
+			if left := lease.Remaining(); left != ttl/2 {
+				t.Errorf("%v are left before the end of AtMost", left)
+			}
+			<-bound.Done()
+			if d := time.Since(began); d != long {
+				t.Errorf("the context ends after %v", d)
+			}
+			wantErr(t, context.Cause(bound), interlock.ErrLost)
+			if text := lease.Err().Error(); !strings.Contains(text, "held for 10m0s, as long as AtMost allows") {
+				t.Error(text)
+			}
+			time.Sleep(time.Second)
+			if len(next) > 0 {
+				t.Error("the next one holds before this one has released, or a TTL is over")
+			}
+			cancel()
+			if releases {
+				wantErr(t, lease.Release(), interlock.ErrLost)
+			}
+			r := <-next
+			ok(t, r.err)
+			switch d := r.at.Sub(began); {
+			case releases && d != long+time.Second:
+				t.Errorf("the next one holds after %v", d)
+			case !releases && (d <= long+time.Second || d > long+ttl):
+				t.Errorf("the next one holds after %v, without a release", d)
+			}
+			ok(t, r.lease.Release())
+			if !releases {
+				wantErr(t, lease.Release(), interlock.ErrLost)
+			}
+		}
+		nothingLeft(t, b)
+	})
+}
+
+// Promise: a release just before the end of AtMost is repeated as any other, as long as the backend has the lock.
+func TestAReleaseBeforeTheEndOfAtMostIsRepeated(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m", interlock.AtMost(ttl)))
+		time.Sleep(ttl - time.Millisecond)
+		a.faults().Before("Leave", 1).Fail()
+		ok(t, lease.Release())
+		nothingLeft(t, a)
+	})
+}
+
+// Promise: a leader whose time is over stands again, behind who waits.
+func TestAtMostHandsTheLeadershipOn(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		ctx, end := context.WithCancel(ctx)
+		var led []string
+		var all sync.WaitGroup
+		for i, c := range []member{a, b} {
+			name := []string{"a", "b"}[i]
+			all.Go(func() {
+				_ = c.Election("e", interlock.AtMost(time.Minute)).Lead(ctx, name, func(ctx context.Context) error {
+					led = append(led, name)
+					<-ctx.Done()
+					return nil
+				})
+			})
+			synctest.Wait()
+		}
+		time.Sleep(3*time.Minute + time.Second)
+		end()
+		all.Wait()
+		if want := []string{"a", "b", "a", "b"}; !slices.Equal(led, want) {
+			t.Errorf("led: %q, want %q", led, want)
+		}
 	})
 }
 

@@ -64,14 +64,14 @@ func (t *ticket) leaveLost(clean bool) (left <-chan struct{}) {
 	return t.givenBack(end, clean)
 }
 
-// patience is until when a Release waits for the ticket to leave.
+// patience is until when a Release waits for the ticket to leave: the backend knows nothing of AtMost.
 func (t *ticket) patience() driver.Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.req.Hold > 0 { // it may last for days
 		return min(t.deadline, t.c.d.Now().Add(t.sess.ttl))
 	}
-	return t.deadline
+	return t.end.Add(-t.sess.margin)
 }
 
 // awaitLeft waits for leaveLost, as long as a Release of a lease that is held would: a program

@@ -81,8 +81,12 @@ func (l *Lock) check() error {
 		return fmt.Errorf("the note, or the value of a candidate, has %d bytes: at most %d are allowed", len(c.note), MaxNote)
 	case c.sticky && l.kind != driver.Mutex && l.kind != driver.RWMutex:
 		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", l.kind)
-	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0):
-		return errors.New("Sticky goes with none of StrictOrder, Hold and AtLeast")
+	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0 || c.atMost > 0):
+		return errors.New("Sticky goes with none of StrictOrder, Hold, AtLeast and AtMost")
+	case c.hold > 0 && c.atMost > 0:
+		return errors.New("a lock of Hold has its end already: leave AtMost out")
+	case c.atMost > 0 && c.atLeast > c.atMost:
+		return fmt.Errorf("AtLeast(%v) is longer than AtMost(%v)", c.atLeast, c.atMost)
 	case c.hold > 0 && c.atLeast > c.hold:
 		return fmt.Errorf("AtLeast(%v) is longer than Hold(%v)", c.atLeast, c.hold)
 	}
@@ -98,7 +102,7 @@ func (l *Lock) exclusive() bool { return l.units == l.capacity }
 // shares reports whether goroutines of this process may hand a ticket on.
 func (l *Lock) shares() bool {
 	return (l.kind == driver.Mutex || l.kind == driver.RWMutex) &&
-		!l.cfg.strict && l.cfg.hold == 0 && l.cfg.atLeast == 0
+		!l.cfg.strict && l.cfg.hold == 0 && l.cfg.atLeast == 0 && l.cfg.atMost == 0
 }
 
 // Acquire waits until the lock is held. ctx bounds the wait only, not the

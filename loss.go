@@ -14,7 +14,7 @@ func (t *ticket) extend(proof driver.Instant) {
 	after := t.judge(now)
 	if t.state == ticketHeld && !t.fixed() {
 		t.end = max(t.end, proof.Add(t.sess.ttl))
-		t.deadline = t.end.Add(-t.sess.margin)
+		t.deadline = t.most(t.end.Add(-t.sess.margin))
 		t.doubt, t.heard = nil, now
 	}
 	t.mu.Unlock()

@@ -65,6 +65,7 @@ type lockConfig struct {
 	waits     bool // wait is set
 	hold      time.Duration
 	atLeast   time.Duration
+	atMost    time.Duration // 0: for as long as its holder wants
 	weight    int64
 	reentrant bool
 	robust    bool
@@ -82,7 +83,7 @@ func Wait(d time.Duration) Option {
 }
 
 // MinHold and MaxHold are the shortest and the longest time that a lock can be acquired for by
-// [Hold]. MaxHold, fifty years, also bounds [AtLeast] and [Lease.Extend].
+// [Hold]. MaxHold, fifty years, also bounds [AtLeast], [AtMost] and [Lease.Extend].
 const (
 	MinHold = time.Millisecond
 	MaxHold = 50 * 365 * 24 * time.Hour
@@ -122,6 +123,24 @@ func AtLeast(d time.Duration) Option {
 	}
 }
 
+// AtMost bounds how long the lock is held: d after the grant the lease is lost, as if it had not been
+// renewed, and its deadline ([Lease.Deadline]) says so from the beginning. Contexts that are bound to it end
+// with ErrLost as their cause; its text, which the event has, too, names AtMost. The lock passes on when the
+// lease is released, or a TTL later at most. [Election.Lead] stands again then. With [All] it bounds each
+// lock. An acquire that finds the lock held by its context ([Reentrant]) is bounded as that lease is.
+//
+// d is [MinHold] to [MaxHold], and at least [AtLeast]. A lock that [Hold] acquires has its end already, and one
+// that is [Sticky] is kept by the client: together with these AtMost is ErrInvalid. Goroutines of one process
+// do not pass such a lock among themselves.
+func AtMost(d time.Duration) Option {
+	return func(c *lockConfig) {
+		c.atMost = d
+		if d < MinHold || d > MaxHold {
+			c.err = fmt.Errorf("AtMost(%v): the time must be %v to %v", d, MinHold, MaxHold)
+		}
+	}
+}
+
 // Weight acquires n permits of a semaphore at once, at least 1. Default 1.
 func Weight(n int64) Option {
 	return func(c *lockConfig) {
@@ -146,8 +165,8 @@ func Robust() Option { return func(c *lockConfig) { c.robust = true } }
 // Sticky keeps the backend's lock after the last local release until somebody
 // else waits for it, or it was idle for a TTL, so that the next local acquire is
 // free of exchanges. A TryAcquire elsewhere does not wait, and finds it busy. Only
-// mutexes and read-write locks are kept, and not together with [StrictOrder], [Hold]
-// or [AtLeast]: ErrInvalid.
+// mutexes and read-write locks are kept, and not together with [StrictOrder], [Hold],
+// [AtLeast] or [AtMost]: ErrInvalid.
 func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 
 // StrictOrder serves all waiters of all processes in the order of their calls:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
@@ -43,6 +44,7 @@ type ticket struct {
 	since     driver.Instant // when this process learned of the grant
 	grants    uint64         // leases that it has served
 	keep      driver.Instant // until when AtLeast keeps others out
+	atMost    time.Duration  // that it is held; 0: for as long as it is renewed
 	live      int            // grants whose leases have not all been released, lost ones too
 	leases    []*single      // those that are held
 	bodies    int            // functions of Do that run under it
@@ -84,6 +86,7 @@ func (l *Lock) ticketAs(id string) *ticket {
 	if l.cfg.note != "" {
 		t.req.Note = []byte(l.cfg.note)
 	}
+	t.atMost = l.cfg.atMost
 	if l.cfg.hold > 0 {
 		t.extending = make(chan struct{}, 1)
 	}
@@ -403,13 +406,22 @@ func (t *ticket) hold(tk driver.Ticket) error {
 		return driver.ErrGone
 	default:
 		t.isNoneOfACrowd()
-		t.since, t.heard, t.end, t.deadline = now, now, end, end.Add(-spare)
+		t.since, t.heard, t.end = now, now, end
+		t.deadline = t.most(end.Add(-spare))
 		t.c.lookAt(t.deadline)
 		if !t.fixed() {
 			t.sess.hasten(end)
 		}
 		return nil
 	}
+}
+
+// most is the deadline that another one becomes by AtMost. t.mu is held.
+func (t *ticket) most(deadline driver.Instant) driver.Instant {
+	if t.atMost > 0 {
+		return min(deadline, t.since.Add(t.atMost))
+	}
+	return deadline
 }
 
 // fixed reports a held ticket that ends by itself. t.mu is held.

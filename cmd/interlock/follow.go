@@ -17,6 +17,8 @@ func (j *job) whyLost(lease *interlock.Lease, silence time.Duration, doubt error
 	switch {
 	case errors.Is(why, interlock.ErrEvicted):
 		return why
+	case j.flags.atMost > 0 && lease.Deadline().Sub(j.acquired) > j.flags.atMost-ttl/10:
+		return fmt.Errorf("%w: the time of --at-most %v is over", interlock.ErrLost, j.flags.atMost)
 	case why == nil: // the guard was ahead of the loss
 		why = fmt.Errorf("%w: it was not renewed in time: %v were left", interlock.ErrLost, lease.Remaining().Round(time.Millisecond))
 	}

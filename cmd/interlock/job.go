@@ -117,6 +117,9 @@ func (f *jobFlags) under(cmd *cobra.Command, o *options, names, command []string
 		}
 	}
 	j.options = f.options(note)
+	if cmd.Flags().Changed("at-most") {
+		j.options = append(j.options, interlock.AtMost(f.atMost))
+	}
 	return j, nil
 }
 

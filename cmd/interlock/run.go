@@ -62,6 +62,7 @@ type jobFlags struct {
 	waitFlags
 	shell    string
 	ttl      time.Duration
+	atMost   time.Duration
 	statusFD int
 	revoked  string
 	passURL  bool
@@ -76,6 +77,7 @@ const shortestTTL = 2 * time.Second
 
 func (f *jobFlags) add(cmd *cobra.Command) {
 	f.waitFlags.add(cmd, " (default: the command's name)")
+	durationVar(cmd.Flags(), &f.atMost, "at-most", "", "end the command after this time under the lock, as when the lock is lost")
 	f.addJob(cmd)
 }
 
@@ -107,7 +109,8 @@ is killed or stopped: TERM when a sixth of the TTL is left (at most 10 s), KILL 
 twentieth is left (at most 1 s). On Linux the guard of a
 killed interlock then gives the lock back, and has a warden, which ends the job if guard
 and interlock are both killed. Only if all three are can a part of the job stay behind:
-then the token protects, if what the job writes to checks it.
+then the token protects, if what the job writes to checks it. --at-most ends the job in the
+same way, as if the lock were lost at that time: TERM comes before it.
 
 The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with
 every exclusive grant; see interlock fence), for several locks a line each,

@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -107,5 +108,31 @@ var atLeast = rule{
 		time.Sleep(2 * time.Millisecond)
 		t.release(lease)
 		t.release(t.acquire(b.Mutex("m")))
+	},
+}
+
+var atMost = rule{
+	name:    "AtMost",
+	promise: "AtMost ends a lease at its time although it is renewed, and the next holder is served when it has been released.",
+	check: func(t *trial) {
+		a, b := t.client(), t.beating()
+		bound := 2 * t.TTL
+		before := time.Now()
+		lease := t.acquire(a.Mutex("m", interlock.AtMost(bound)))
+		ctx, end := lease.Bind(t.ctx)
+		defer end()
+		next := t.async(b.Mutex("m"))
+		t.waiting(b, "m", 1)
+		wait(t, ctx.Done(), "the context of a holder ends at the time of AtMost")
+		took := time.Since(before)
+		if !strings.Contains(lease.Err().Error(), "AtMost") {
+			t.slow("a lease of AtMost(%v) was lost after %v: %v", bound, took, lease.Err())
+		}
+		if took < bound*95/100 { // clocks run at different rates
+			t.Fatalf("a lease of AtMost(%v) has ended after %v", bound, took)
+		}
+		t.behind(next, b, "m")
+		t.is(lease.Release(), interlock.ErrLost, "release of a lease that AtMost has ended")
+		t.release(t.get(next, "the next holder is served when a lease that AtMost has ended is released"))
 	},
 }

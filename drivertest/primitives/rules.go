@@ -12,7 +12,7 @@ var rules = []rule{
 	readersAndWriters, noOvertaking, downgrade,
 	permits, shrinking, setPermits, setPermitsStay, mismatch,
 	reentrancy, deadlock, deadlocks, held, heldByTheClient, work,
-	hold, extension, adoption, atLeast,
+	hold, extension, adoption, atLeast, atMost,
 	robustness, robustReaders,
 	election, leaderValue, observing,
 	revocation, eviction, evictedWaiter, force, overrunning,
