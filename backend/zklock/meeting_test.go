@@ -99,14 +99,13 @@ func TestDoubleBarrierOfCurator(t *testing.T) {
 func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
-	c := program(t, s.Addr, barriers)
+	c, java := program(t, s.Addr, barriers), zkpeer.Curator(t, s.Addr)
 	t.Run("theirs", func(t *testing.T) {
 		t.Parallel()
 		ctx := limited(t)
 		dies := zkpeer.Curator(t, s.Addr, zkpeer.SessionTimeout(5*time.Second))
-		java := zkpeer.Curator(t, s.Addr)
 		const path = "/theirs"
-		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("x"), path, 3)}
+		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("theirs"), path, 3)}
 		step(t, ctx, "enter", append(stay, theirGuest("dead", dies.Thread("x"), path, 3)), entering)
 		dies.Kill()
 		step(t, ctx, "leave", stay, going)
@@ -114,13 +113,12 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	t.Run("ours", func(t *testing.T) {
 		t.Parallel()
 		ctx := limited(t)
-		java := zkpeer.Curator(t, s.Addr)
 		via := zktest.NewProxy(t, s.Addr)
 		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(5*time.Second))
 		noError(t, err)
 		defer dead.Close()
 		const path = "/ours"
-		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("x"), path, 3)}
+		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("ours"), path, 3)}
 		step(t, ctx, "enter", append(stay, ourGuest("dead", dead, path, 3)), entering)
 		via.Hang()
 		defer via.Resume()
@@ -129,7 +127,6 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 	t.Run("before the round", func(t *testing.T) {
 		t.Parallel()
 		ctx := limited(t)
-		java := zkpeer.Curator(t, s.Addr)
 		short, cancel := context.WithCancel(ctx)
 		gone := make(chan error, 1)
 		go func() { gone <- ourGuest("gone", c, "/before", 2).enter(short) }()
@@ -138,7 +135,7 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 		if err := <-gone; !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		all := []guest{ourGuest("ours", c, "/before", 2), theirGuest("theirs", java.Thread("x"), "/before", 2)}
+		all := []guest{ourGuest("ours", c, "/before", 2), theirGuest("theirs", java.Thread("before"), "/before", 2)}
 		step(t, ctx, "enter", all, entering)
 		if q := watchQueue(t, c, "before", func(interlock.Queue) bool { return true }); len(q.Holders) != 2 || q.Kind != string(driver.Barrier) {
 			t.Errorf("%+v", q)
