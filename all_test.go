@@ -252,8 +252,7 @@ func TestNothingIsHeldBehindAPartThatIsWaitedFor(t *testing.T) {
 		if !done {
 			t.Fatal("it still waits")
 		}
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		r.release(t)
 		nothingLeft(t, a, b)
 	})
 }
@@ -277,8 +276,7 @@ func TestNobodyWaitsForALockThatHoldsAnotherOfItsName(t *testing.T) {
 		if !done {
 			t.Fatal("it still waits")
 		}
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		r.release(t)
 	})
 }
 

@@ -222,9 +222,7 @@ func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
 			t.Fatal("two holders")
 		}
 		ok(t, r.lease.Release())
-		r = <-remote
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, remote)
 		nothingLeft(t, a, b, c)
 	})
 }
@@ -320,9 +318,7 @@ func TestAcquireGoesOnUntilItsContextEnds(t *testing.T) {
 		waits := async(ctx, a.Mutex("m"))
 		time.Sleep(time.Minute)
 		a.faults().Clear()
-		r := <-waits
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, waits)
 		nothingLeft(t, a)
 	})
 }
@@ -371,9 +367,7 @@ func TestATryThatGivesUpLeavesNoTryToTheNext(t *testing.T) {
 		}
 		join.Lose()
 		ok(t, holder.Release())
-		r := <-behind
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, behind)
 		nothingLeft(t, a, b)
 	})
 }

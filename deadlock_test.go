@@ -786,8 +786,7 @@ func TestAWaitThatIsInNoDeadlockIsNotBroken(t *testing.T) {
 			case r = <-first:
 			case r = <-second:
 			}
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			r.release(t)
 		}
 	})
 }

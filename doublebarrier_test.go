@@ -45,9 +45,7 @@ func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
 		}
 		enters = append(enters, enter(ctx, c.DoubleBarrier("d", 3)))
 		for _, e := range enters {
-			r := <-e
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, e)
 		}
 		end()
 		if r := <-dies; r.err == nil {
@@ -297,9 +295,7 @@ func TestAMemberThatIsTakenForDeadWhileItWaitsComesAgain(t *testing.T) {
 			}
 			third := enter(ctx, b.DoubleBarrier("d", 3))
 			for _, e := range []<-chan result{first, second, third} {
-				r := <-e
-				ok(t, r.err)
-				ok(t, r.lease.Release())
+				turn(t, e)
 			}
 			nothingLeft(t, a, b)
 		})

@@ -110,8 +110,7 @@ func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {
 		if !done {
 			t.Fatal("not passed on when all were released")
 		}
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		r.release(t)
 		nothingLeft(t, a, b)
 	})
 }

@@ -85,9 +85,7 @@ func TestAMemberThatGivesUpDoesNotEndTheReadsOfOthers(t *testing.T) {
 			enters = append(enters, enter(ctx, b.DoubleBarrier("d", 3)))
 		}
 		for _, e := range enters {
-			r := <-e
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, e)
 		}
 		nothingLeft(t, a, b)
 	})
@@ -207,9 +205,7 @@ func TestAReadThatFailsForGoodFailsForAll(t *testing.T) {
 			round = append(round, enter(ctx, m.DoubleBarrier("d", 3)))
 		}
 		for _, e := range round {
-			r := <-e
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, e)
 		}
 		nothingLeft(t, a, b)
 	})

@@ -191,9 +191,7 @@ func TestSticky(t *testing.T) {
 		waiting := async(ctx, b.Mutex("m"))
 		synctest.Wait()
 		ok(t, r.lease.Release()) // wanted meanwhile: not kept
-		r = <-waiting
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, waiting)
 
 		ok(t, acquire(t, l).Release())
 		time.Sleep(2 * ttl)
@@ -328,9 +326,7 @@ func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 					t.Fatal("a reader beside a writer")
 				}
 				ok(t, w.lease.Release())
-				r := <-reads
-				ok(t, r.err)
-				ok(t, r.lease.Release())
+				turn(t, reads)
 				nothingLeft(t, a, b)
 			})
 		}
@@ -380,8 +376,7 @@ func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {
 		if !done {
 			t.Fatal("the readers' ticket is kept")
 		}
-		ok(t, w.err)
-		ok(t, w.lease.Release())
+		w.release(t)
 	})
 }
 

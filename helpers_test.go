@@ -123,6 +123,18 @@ func async(ctx context.Context, l *interlock.Lock) <-chan result {
 	return c
 }
 
+// turn waits for an acquire that has to succeed, and releases.
+func turn(t testing.TB, c <-chan result) {
+	t.Helper()
+	(<-c).release(t)
+}
+
+func (r result) release(t testing.TB) {
+	t.Helper()
+	ok(t, r.err)
+	ok(t, r.lease.Release())
+}
+
 // got reports whether the result is there once nothing moves any more.
 func got(c <-chan result) (result, bool) {
 	synctest.Wait()

@@ -108,9 +108,7 @@ func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
 			if _, done := got(next); done {
 				t.Error("the next one held before the loss")
 			}
-			r := <-next
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, next)
 		})
 	}
 }
@@ -480,9 +478,7 @@ func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
 		if _, done := got(next); done {
 			t.Error("the next one held before the loss")
 		}
-		r := <-next
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, next)
 	})
 }
 

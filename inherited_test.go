@@ -164,8 +164,7 @@ func TestARobustLockHasATicketOfItsOwn(t *testing.T) {
 		synctest.Wait()
 		b.faults().Expire()
 		first := <-plain
-		ok(t, first.err)
-		ok(t, first.lease.Release())
+		first.release(t)
 		second := <-robust
 		ok(t, second.err)
 		if second.lease.BackendToken() == first.lease.BackendToken() {

@@ -43,9 +43,7 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		_, err = b.Queue(ctx, "a//b")
 		wantErr(t, err, interlock.ErrInvalid)
 		ok(t, lease.Release())
-		r := <-waits
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, waits)
 		nothingLeft(t, a, b)
 	})
 }

@@ -208,9 +208,7 @@ func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
 		default:
 		}
 		ok(t, other.Release())
-		r := <-got
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, got)
 		nothingLeft(t, a, b)
 	})
 }

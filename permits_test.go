@@ -32,8 +32,7 @@ func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
 		if !strings.Contains(r.err.Error(), "set to 3, and 24 are wanted") {
 			t.Error(r.err)
 		}
-		ok(t, first.err)
-		ok(t, first.lease.Release())
+		first.release(t)
 		ok(t, a.UnsetPermits(ctx, "s"))
 		ok(t, lease.Release())
 		nothingLeft(t, a, b)

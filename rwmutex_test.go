@@ -197,12 +197,9 @@ func TestReadersOfOneClientAreNotSplitByALaterWriter(t *testing.T) {
 			if !done {
 				t.Fatal("the writer waits for readers who came later")
 			}
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			r.release(t)
 			for _, l := range later {
-				r := <-l
-				ok(t, r.err)
-				ok(t, r.lease.Release())
+				turn(t, l)
 			}
 			nothingLeft(t, a, b)
 		})
@@ -230,8 +227,7 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		in := 0
 		for i, r := range readers {
 			if r, done := got(r); done {
-				ok(t, r.err)
-				ok(t, r.lease.Release())
+				r.release(t)
 				if in++; in != i+1 {
 					t.Errorf("reader %d is the %dth to get in", i, in)
 				}
@@ -240,13 +236,9 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		if in != interlock.MaxHandovers {
 			t.Errorf("%d readers got in", in)
 		}
-		r := <-writer
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, writer)
 		for _, r := range readers[in:] {
-			r := <-r
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, r)
 		}
 		nothingLeft(t, a, b)
 	})

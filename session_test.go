@@ -43,9 +43,7 @@ func TestOneHeartbeatForAllLeases(t *testing.T) {
 			ok(t, lease.Release())
 		}
 		for _, w := range waits {
-			r := <-w
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, w)
 		}
 		nothingLeft(t, a, b)
 	})
@@ -167,9 +165,7 @@ func TestAGrantOfADeadSessionIsNotTaken(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			ok(t, other.Release())
-			r := <-waits
-			ok(t, r.err)
-			ok(t, r.lease.Release())
+			turn(t, waits)
 			nothingLeft(t, a, b)
 		})
 	}
@@ -190,9 +186,7 @@ func TestWithoutASessionAcquireWaits(t *testing.T) {
 		waits := async(ctx, a.Mutex("m"))
 		time.Sleep(time.Minute)
 		a.faults().Clear()
-		r := <-waits
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		turn(t, waits)
 	})
 }
 
@@ -457,8 +451,7 @@ func TestAWaitEndsWithItsSession(t *testing.T) {
 		if !done {
 			t.Fatal("it still waits in the old session")
 		}
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		r.release(t)
 		nothingLeft(t, a, b)
 	})
 }

@@ -140,8 +140,7 @@ func TestAStickyLockThatIsWantedDuringAReleaseIsNotKept(t *testing.T) {
 		if !done {
 			t.Fatal("the lock is kept")
 		}
-		ok(t, r.err)
-		ok(t, r.lease.Release())
+		r.release(t)
 		nothingLeft(t, a, b)
 	})
 }
@@ -177,9 +176,7 @@ func TestContextsEndBeforeTheNextOfTheProcessBegins(t *testing.T) {
 					t.Error("the context has not ended with Release")
 				}
 				for _, c := range served {
-					r := <-c
-					ok(t, r.err)
-					ok(t, r.lease.Release())
+					turn(t, c)
 				}
 				time.Sleep(2 * ttl)
 				nothingLeft(t, a)
