@@ -364,9 +364,7 @@ func TestWhoComesToHoldBySetPermitsIsNotRemoved(t *testing.T) {
 	p.before(2, func() {
 		p.resize(7)
 		odd.Retry = true
-		if st, err := p.s.Join(t.Context(), odd); err != nil || st.State != exchange.Held {
-			t.Fatalf("%+v, %v", st, err)
-		}
+		joins(t.Context(), t, p.s, odd, exchange.Held)
 	})
 	p.join(1, 5, exchange.Held)
 	p.shows(7, true, true, true)
@@ -603,7 +601,5 @@ func TestATicketOfAnotherProgramTakesAll(t *testing.T) {
 	p.join(1, 4, exchange.Waiting)
 	reader := mutex(p.o)
 	reader.Queue, reader.Kind, reader.Capacity = "rw", driver.RWMutex, driver.RWCapacity
-	if st, err := p.s.Join(t.Context(), reader); err != nil || st.State != exchange.Waiting {
-		t.Errorf("%+v, %v", st, err)
-	}
+	joins(t.Context(), t, p.s, reader, exchange.Waiting)
 }

@@ -43,6 +43,16 @@ func mutex(o exchange.Session) exchange.Join {
 	}}
 }
 
+// joins makes sure that a Join succeeds, and how its ticket stands then.
+func joins(ctx context.Context, t testing.TB, s *store, j exchange.Join, want exchange.State) exchange.Status {
+	t.Helper()
+	st, err := s.Join(ctx, j)
+	if err != nil || st.State != want {
+		t.Errorf("%s: %+v, %v; want %v", j.Queue, st, err, want)
+	}
+	return st
+}
+
 // Promise: a holder whose grant was written, and whose reply was lost, is told the same again.
 func TestAGrantThatIsSeenAgainInheritsAgain(t *testing.T) {
 	t.Parallel()
@@ -75,9 +85,7 @@ func TestTwoSeeAGrantAtOnce(t *testing.T) {
 		errtest.Must(s.Join(ctx, mutex(front)))(t)
 		j := mutex(o)
 		j.Hold = time.Hour
-		if st, err := s.Join(ctx, j); err != nil || st.State != exchange.Waiting {
-			t.Fatalf("a waiter: %+v, %v", st, err)
-		}
+		joins(ctx, t, s, j, exchange.Waiting)
 		errtest.Must(s.End(ctx, front, nil))(t)
 		seen := make(chan error, 3)
 		for range cap(seen) {
@@ -299,10 +307,7 @@ func TestManyUsesOfALockTakeFewKeys(t *testing.T) {
 	o := begun(t, s)
 	for range 100 {
 		j := mutex(o)
-		st, err := s.Join(ctx, j)
-		if err != nil || st.State != exchange.Held {
-			t.Fatalf("%+v, %v", st, err)
-		}
+		st := joins(ctx, t, s, j, exchange.Held)
 		errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true}))(t)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -351,10 +356,7 @@ func TestTicketsOfOneSeat(t *testing.T) {
 		j.ID, j.Kind, j.Capacity = "0"+j.ID[1:], driver.Semaphore, 3
 		all = append(all, j)
 		for range 2 {
-			st, err := s.Join(ctx, j)
-			if err != nil || st.State != exchange.Held {
-				t.Fatalf("%+v, %v", st, err)
-			}
+			joins(ctx, t, s, j, exchange.Held)
 			j.Retry = true
 		}
 		if _, found, err := s.put(ctx, o, &ticket{queue: j.Queue, id: j.ID, lease: leaseOf(o.ID)}); !found || err != nil {
@@ -466,9 +468,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 			r.Tag = 0
 			errtest.Must(s.Leave(ctx, exchange.Leave{Session: o, Ref: r, Clean: true}))(t)
 		}
-		if st, err := s.Join(ctx, y); err != nil || st.State != exchange.Held {
-			t.Fatal(st, err)
-		}
+		joins(ctx, t, s, y, exchange.Held)
 	}}
 	st, err := s.Join(ctx, x)
 	if err == nil && st.State == exchange.Held {
@@ -715,10 +715,7 @@ func slowPermit(t *testing.T, read bool) {
 	var first exchange.Ref
 	for i := range perJoin + 1 {
 		j := permit(o)
-		st, err := s.Join(ctx, j)
-		if err != nil || st.State != exchange.Held {
-			t.Fatal(st, err)
-		}
+		st := joins(ctx, t, s, j, exchange.Held)
 		if i == 0 {
 			first = exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag}
 		}
@@ -728,15 +725,11 @@ func slowPermit(t *testing.T, read bool) {
 	s.kv = &beforeTxn{KV: kv, n: 2, do: func() {
 		s.kv = kv
 		if read {
-			if st, err := other.Join(ctx, permit(begun(t, other))); err != nil || st.State != exchange.Waiting {
-				t.Fatal(st, err)
-			}
+			joins(ctx, t, other, permit(begun(t, other)), exchange.Waiting)
 		}
 		errtest.Must(other.Leave(ctx, exchange.Leave{Ref: first, Session: o, Clean: true}))(t)
 	}}
-	if st, err := s.Join(ctx, slow); err != nil || st.State != exchange.Held {
-		t.Fatal(st, err)
-	}
+	joins(ctx, t, s, slow, exchange.Held)
 	got, err := s.client.Get(ctx, s.seat(slow.Session, "q", slow.ID))
 	if err != nil || len(got.Kvs) != 1 || (got.Kvs[0].ModRevision != got.Kvs[0].CreateRevision) != read {
 		t.Errorf("its key: %+v, %v", got, err)
@@ -810,14 +803,9 @@ func TestTokensAreRaisedBehindKeysOfQueuesBelow(t *testing.T) {
 	o := begun(t, s)
 	below(t, s, o)
 	first := mutex(o)
-	st, err := s.Join(t.Context(), first)
-	if err != nil || st.State != exchange.Held {
-		t.Fatal(st, err)
-	}
+	joins(t.Context(), t, s, first, exchange.Held)
 	second := mutex(o)
-	if st, err := s.Join(t.Context(), second); err != nil || st.State != exchange.Waiting {
-		t.Fatal(st, err)
-	}
+	joins(t.Context(), t, s, second, exchange.Waiting)
 	noError(t, s.Raise(t.Context(), "q", 1000000))
 	errtest.Must(s.Leave(t.Context(), exchange.Leave{Session: o, Ref: exchange.Ref{Queue: "q", ID: first.ID}, Clean: true}))(t)
 	all := errtest.Must(s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: second.ID}}))(t)

@@ -148,10 +148,7 @@ func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 	for i := range names {
 		j := plain(o, fmt.Sprintf("name%d", i))
 		others.Go(func() {
-			st, err := s.Join(t.Context(), j)
-			if err != nil || st.State != exchange.Held {
-				t.Errorf("%s: %+v, %v", j.Queue, st, err)
-			}
+			joins(t.Context(), t, s, j, exchange.Held)
 		})
 	}
 	s.together.wait(t, names-perShared)
@@ -245,10 +242,7 @@ func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
 		var held []exchange.Leave
 		for i := range 3 {
 			j := plain(o, fmt.Sprintf("held%d", i))
-			st, err := s.Join(ctx, j)
-			if err != nil || st.State != exchange.Held {
-				t.Fatalf("%+v, %v", st, err)
-			}
+			st := joins(ctx, t, s, j, exchange.Held)
 			held = append(held, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true})
 		}
 		filled(t, s)
@@ -301,9 +295,7 @@ func TestAChangeDoesNotWaitForOthersThatAreStuck(t *testing.T) {
 	s.together.patience = maxWait
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if st, err := s.Join(ctx, mutex(o)); err != nil || st.State != exchange.Held {
-		t.Errorf("%+v, %v", st, err)
-	}
+	joins(ctx, t, s, mutex(o), exchange.Held)
 	close(g.open)
 	others.Wait()
 }
@@ -323,9 +315,7 @@ func TestAChangeWhoseCallerGivesUpIsNotMade(t *testing.T) {
 	other := mutex(o)
 	other.Queue = "other"
 	others.Go(func() {
-		if st, err := s.Join(t.Context(), other); err != nil || st.State != exchange.Held {
-			t.Errorf("beside it: %+v, %v", st, err)
-		}
+		joins(t.Context(), t, s, other, exchange.Held)
 	})
 	s.together.wait(t, 2)
 	cancel()
@@ -400,9 +390,7 @@ func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
 		gaveUp <- err
 	}()
 	others.Go(func() {
-		if st, err := s.Join(t.Context(), stays); err != nil || st.State != exchange.Held {
-			t.Errorf("beside it: %+v, %v", st, err)
-		}
+		joins(t.Context(), t, s, stays, exchange.Held)
 	})
 	s.together.wait(t, 2)
 	s.together.mu.Lock()
@@ -435,9 +423,7 @@ func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 	first := errtest.Must(s.Join(ctx, held))(t)
 	inFront := mutex(other)
 	inFront.Queue = behind.Queue
-	if st, err := s.Join(ctx, inFront); err != nil || st.State != exchange.Held {
-		t.Fatal(st, err)
-	}
+	joins(ctx, t, s, inFront, exchange.Held)
 	leave := exchange.Leave{Ref: exchange.Ref{Queue: held.Queue, ID: held.ID, Tag: first.Tag}, Session: o, Clean: true}
 	g, others := busy(t, s)
 	others.Go(func() {
@@ -460,10 +446,6 @@ func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 		t.Errorf("who has left: %v", err)
 	}
 	free.Retry, behind.Retry = true, true
-	if st, err := s.Join(ctx, free); err != nil || st.State != exchange.Held {
-		t.Errorf("who holds: %+v, %v", st, err)
-	}
-	if st, err := s.Join(ctx, behind); err != nil || st.State != exchange.Waiting {
-		t.Errorf("who waits: %+v, %v", st, err)
-	}
+	joins(ctx, t, s, free, exchange.Held)
+	joins(ctx, t, s, behind, exchange.Waiting)
 }
