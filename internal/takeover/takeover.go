@@ -35,7 +35,22 @@ func LosesReleases(t *testing.T, url string, stopReceiving, failOver func()) {
 	}
 	c, other := client(), client()
 	kept, alone, wanted := acquire(c, "kept"), acquire(c, "alone"), acquire(c, "wanted")
-	if _, err := other.Mutex("wanted", interlock.Wait(100*time.Millisecond)).Acquire(ctx); !errors.Is(err, interlock.ErrBusy) {
+	wait, giveUp := context.WithCancel(ctx)
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := other.Mutex("wanted").Acquire(wait)
+		gaveUp <- err
+	}()
+	for q, err := range c.Follow(ctx, "wanted") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(q.Waiters) > 0 {
+			break
+		}
+	}
+	giveUp()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
 		t.Fatalf("what is held: %v", err)
 	}
 	stopReceiving()
