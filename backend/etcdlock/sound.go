@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -111,7 +112,11 @@ func answers(asked *pb.TxnRequest, got *pb.TxnResponse) bool {
 		r := got.Responses[i]
 		switch keys, inner := op.GetRequestRange(), op.GetRequestTxn(); {
 		case keys != nil:
-			if a := r.GetResponseRange(); a == nil || keys.Limit > 0 && int64(len(a.Kvs)) > keys.Limit || a.More && len(a.Kvs) == 0 {
+			a := r.GetResponseRange()
+			if a == nil || keys.Limit > 0 && int64(len(a.Kvs)) > keys.Limit || a.More && len(a.Kvs) == 0 {
+				return false
+			}
+			if slices.ContainsFunc(a.Kvs, func(kv *mvccpb.KeyValue) bool { return !asks(keys, kv.Key) }) {
 				return false
 			}
 		case inner != nil && !answers(inner, r.GetResponseTxn()):
@@ -119,6 +124,18 @@ func answers(asked *pb.TxnRequest, got *pb.TxnResponse) bool {
 		}
 	}
 	return true
+}
+
+// asks: the question is for this key, or for a range in which it is.
+func asks(q *pb.RangeRequest, key []byte) bool {
+	switch end := q.RangeEnd; {
+	case len(end) == 0:
+		return bytes.Equal(key, q.Key)
+	case string(end) == "\x00":
+		return bytes.Compare(key, q.Key) >= 0
+	default:
+		return bytes.Compare(key, q.Key) >= 0 && bytes.Compare(key, end) < 0
+	}
 }
 
 // soundWatch is soundKV for watches.

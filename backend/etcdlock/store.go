@@ -170,7 +170,7 @@ func (s *store) left(ctx context.Context, id clientv3.LeaseID) (time.Duration, e
 
 // leftOf is for how long a ticket stands if nothing extends its lease, or until its fixed end.
 func (s *store) leftOf(ctx context.Context, t *ticket) (time.Duration, error) {
-	if t.Fixed == 0 || t.Evicted {
+	if t.Fixed == 0 {
 		return s.left(ctx, t.lease)
 	}
 	s.mu.Lock()
