@@ -21,9 +21,10 @@ type options struct {
 	found   backend // see options.backend
 }
 
+func init() { cobra.EnableCommandSorting = false } // a newcomer reads the first lines
+
 func newRoot() *cobra.Command {
 	o := &options{}
-	cobra.EnableCommandSorting = false // a newcomer reads the first lines
 	root := &cobra.Command{
 		Use:   "interlock",
 		Short: "Distributed locks from the shell",
