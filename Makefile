@@ -77,8 +77,8 @@ cross:
 # times slower and would find nothing: C's memory is not Go's.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
-# Where the race detector is left to make race: what runs servers, or SQLite. There it takes half of the
-# time of all tests; the client, the engine and the suites, which all backends share, are watched each time.
+# Where the race detector is left to make race: what runs servers, or SQLite. It makes these tests up to half as
+# long again; the client, the engine and the suites, which all backends share, are watched each time.
 UNWATCHED := /(backend/(etcd|mysql|pg|redis|sqlite|zk)lock|cmd|examples)(/|$$)
 unwatched = $$($(GO) list work | grep -E '$(UNWATCHED)')
 watched = $$($(GO) list work | grep -Ev '$(UNWATCHED)')

@@ -3,17 +3,13 @@
 package filelock
 
 import (
-	"errors"
 	"os"
 
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/internal/flock"
 	"github.com/interlock-go/interlock/internal/folder"
 )
 
-// live makes the file of a session, which is locked as long as the session lives: as long as it is
-// open in any process. The lock is shared: who runs a job gives it a second one, by an opening of its own,
-// so that the job cannot unlock the file for all.
+// live makes the file of a session, which proves that the session lives.
 func (s *store) live(id string) (*os.File, error) {
 	in, err := s.dir.current(lives)
 	if err != nil {
@@ -23,10 +19,9 @@ func (s *store) live(id string) (*os.File, error) {
 	if err != nil {
 		return nil, named(s.dir.file(lives, id), err)
 	}
-	marked := folder.Mark(f)
-	if ok, err := flock.TryShared(f); err != nil || !ok || marked != nil {
+	if err := folder.Prove(f); err != nil {
 		f.Close()
-		return nil, errors.Join(errors.New("cannot lock a new file"), err, marked)
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,6 +85,5 @@ func (s *store) deserted(id string) (free, copied bool) {
 		return false, false
 	}
 	defer f.Close()
-	free, err = flock.Try(f)
-	return free && err == nil, folder.Copied(f)
+	return folder.Deserted(f)
 }

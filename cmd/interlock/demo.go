@@ -76,7 +76,8 @@ none. The shop's tables are in SQLite files, or on the server of
 				return err
 			}
 			defer page.discard()
-			show := &progressLine{unfiltered(cmd.ErrOrStderr()), isTerminal(unfiltered(cmd.ErrOrStderr()))}
+			w := unfiltered(cmd.ErrOrStderr())
+			show := &progressLine{w, isTerminal(w)}
 			c.Progress = show.report
 			results, err := flashsale.Run(ctx, c)
 			show.clear()

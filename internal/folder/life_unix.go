@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-
-	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // Life is what proves that a session lives: a lock on a file, and a socket by which other clients
@@ -27,10 +25,9 @@ func Live(f Folder, id string) (*Life, error) {
 	if l.lock, err = f.Create(id + lockSuffix); err != nil {
 		return nil, err
 	}
-	marked := Mark(l.lock)
-	if ok, err := flock.TryShared(l.lock); err != nil || !ok || marked != nil { // a job has a lock of its own beside it
+	if err := Prove(l.lock); err != nil {
 		l.Remove()
-		return nil, errors.Join(errors.New("cannot lock a new file"), err, marked)
+		return nil, err
 	}
 	if f.short != "" {
 		l.socket = listen(f, id+socketSuffix)
@@ -92,7 +89,7 @@ func (f Folder) Dead(id string) (lock *os.File, missing bool) {
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist)
 	}
-	if ok, err := flock.Try(file); err != nil || !ok || Copied(file) {
+	if free, copied := Deserted(file); !free || copied {
 		file.Close()
 		return nil, false
 	}
