@@ -87,7 +87,7 @@ var leftStaysLeft = rule{
 		}
 		r1, r2, r3, r4 := t.exclusive("q"), t.exclusive("q"), t.exclusive("q"), t.exclusive("q")
 		first, second := a.hold(r1), b.wait(r2)
-		a.wait(r3)
+		third := a.wait(r3)
 		fourth := b.wait(r4)
 		a.leave(first)
 		refused("while held", a, r1)
@@ -97,7 +97,7 @@ var leftStaysLeft = rule{
 			t.Fatalf("Ask to force: %v", err)
 		}
 		refused("by force", b, r2)
-		a.hold(again(r3))
+		a.await(third)
 		r5 := t.exclusive("q")
 		fifth := b.wait(r5)
 		if err := a.driver.Ask(t.ctx, "q", fifth.ID, driver.Evict); err != nil {
