@@ -47,12 +47,12 @@ func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.R
 
 var errTerm = errors.New("leaders were elected while the lease was extended")
 
-// renew is one attempt.
+// renew is one attempt: it extends the lease and reads the status of tickets, both at once.
 //
 // The answer of a KeepAlive alone proves nothing: a leader that cannot write to its disk goes on to
-// answer, while another one counts the lease down. But a leader that answers a linearizable read in
-// the same term of Raft was the only one until then. So the heartbeat counts if the status of tickets was
-// read in the term in which the lease was extended.
+// answer, while another one counts the lease down. But a leader that answers a linearizable read was the only
+// one when the read was sent, and a leader that is elected later gives each lease its whole TTL anew. So a lease that
+// was extended in the term of Raft in which the read was answered lasts for its TTL from when both were sent.
 func (s *store) renew(ctx context.Context, o exchange.Session, refs []exchange.Ref) (r exchange.Renewal, err error) {
 	if driver.Now().Sub(driver.Instant(s.heard.Load())) > o.TTL {
 		// All leases were given up. Requests may arrive though no answers do: what extends would keep others out.
@@ -61,15 +61,25 @@ func (s *store) renew(ctx context.Context, o exchange.Session, refs []exchange.R
 		}
 	}
 	sent := driver.Now()
-	term, err := s.keepAlive(ctx, leaseOf(o.ID))
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return r, driver.ErrSession
-	}
-	if err != nil {
-		return r, err
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var term uint64
+	var lost error
+	extended := make(chan struct{})
+	go func() {
+		defer close(extended)
+		if term, lost = s.keepAlive(ctx, leaseOf(o.ID)); lost != nil {
+			cancel()
+		}
+	}()
 	l := s.newLook(o, refs, false)
-	switch err := l.run(ctx); {
+	err = l.run(ctx)
+	<-extended
+	switch {
+	case errors.Is(lost, rpctypes.ErrLeaseNotFound):
+		return r, driver.ErrSession
+	case lost != nil:
+		return r, lost
 	case err != nil:
 		return r, err
 	case l.over:

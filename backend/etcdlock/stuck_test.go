@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
@@ -31,6 +34,29 @@ func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
 		}
 		t.Logf("%d grants", a.grants)
 	})
+}
+
+// Promise: a heartbeat counts only if the lease was extended, and its tickets were read, in one term of Raft.
+func TestAHeartbeatInTwoTermsOfRaftIsNone(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	later := func(h *pb.ResponseHeader) { h.RaftTerm++ }
+	for name, lies := range map[string]lie{
+		"extended later": lieOf("LeaseKeepAlive", 0, func(r *pb.LeaseKeepAliveResponse) { later(r.Header) }),
+		"read later":     txn(func(r *pb.TxnResponse) { later(r.Header) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImpostor(t, s)
+			lease := errtest.Must(open(t, "etcd://"+i.addr, interlock.TTL(3*time.Second)).Mutex(name).Acquire(limited(t)))(t)
+			i.lies.Store(&lies)
+			select {
+			case <-lease.Done():
+			case <-time.After(bound()):
+				t.Error("the holder is told nothing")
+			}
+		})
+	}
 }
 
 // freeze has clients hand a lock on until one that is connected to the leader has it, and then has
