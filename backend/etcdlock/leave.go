@@ -215,31 +215,36 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 	return err
 }
 
-// End revokes the lease of the session, after it has removed the tickets that were moved to another one.
+// End revokes the lease of the session, and removes the tickets that were moved to another one: after that, since
+// an eviction may move them meanwhile. Others may change them, too.
 func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.Leave) (queues []string, err error) {
-	b := s.batch()
-	var removals []clientv3.Op
 	for _, l := range tickets {
 		s.leaves(l)
-		for _, key := range s.keys(o, l.Ref) {
-			b.get(key, func(all kvs) {
-				if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 && t.lease != leaseOf(o.ID) {
-					removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
-						[]clientv3.Op{clientv3.OpDelete(key)}, nil))
-				}
-			})
-		}
-	}
-	if err := b.run(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.changeAll(ctx, removals); err != nil {
-		return nil, err
 	}
 	if err := s.revoke(ctx, leaseOf(o.ID)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil, err
 	}
-	return nil, nil
+	for range attempts {
+		b := s.batch()
+		var removals []clientv3.Op
+		for _, l := range tickets {
+			for _, key := range s.keys(o, l.Ref) {
+				b.get(key, func(all kvs) {
+					if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 {
+						removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
+							[]clientv3.Op{clientv3.OpDelete(key)}, nil))
+					}
+				})
+			}
+		}
+		if err := b.run(ctx); err != nil || len(removals) == 0 {
+			return nil, err
+		}
+		if err := s.changeAll(ctx, removals); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("a ticket was changed by others again and again")
 }
 
 // leaves is called before a ticket leaves.

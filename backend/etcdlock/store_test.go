@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -473,6 +474,42 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	st, err := s.Join(ctx, x)
 	if err == nil && st.State == exchange.Held {
 		t.Errorf("two hold a mutex: %+v", st)
+	}
+}
+
+// Promise: the end of a session leaves no ticket behind, also if one is evicted, or changed after its eviction, at
+// the same moment.
+func TestTheEndOfASessionLeavesNoTicketBehind(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	other := storeTo(t, server)
+	for name, before := range map[string]bool{"evicted meanwhile": false, "changed meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			var j exchange.Join
+			ask := func(what driver.Demand) { errtest.Must(other.Ask(ctx, name, j.ID, what))(t) }
+			s := storeTo(t, server, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if strings.HasSuffix(method, "/LeaseRevoke") && !before {
+					ask(driver.Evict)
+				}
+				return invoke(ctx, method, request, reply, conn, opts...)
+			}))
+			o := begun(t, s)
+			j = mutex(o)
+			j.Queue = name
+			st := joins(ctx, t, s, j, exchange.Held)
+			if before {
+				ask(driver.Evict)
+				s.kv = &beforeTxn{KV: s.kv, n: 2, do: func() { ask(driver.Revoke) }}
+			}
+			_, err := s.End(ctx, o, []exchange.Leave{{Session: o, Ref: exchange.Ref{Queue: name, ID: j.ID, Tag: st.Tag}}})
+			noError(t, err)
+			q := errtest.Must(other.Read(ctx, name, exchange.Follower{}))(t)
+			if len(q.Members) != 0 {
+				t.Errorf("%+v stand", q.Members)
+			}
+		})
 	}
 }
 
