@@ -937,7 +937,7 @@ var mutants = []struct {
 	{"sessions of one name", "SessionIDs", mutant{
 		id: func(*broken) string { return "session" },
 	}},
-	{"a closed session keeps its tickets", "SessionClose RandomSteps LostReplies", mutant{
+	{"a closed session keeps its tickets", "SessionClose CloseBesideAnEviction RandomSteps LostReplies", mutant{
 		close: func(s *brokenSession, ctx context.Context) error { return nil },
 	}},
 	{"a closed session drops its fixed tickets", "SessionClose HoldOutlivesItsSession RandomSteps KeepByAnotherSession Keep", mutant{

@@ -79,6 +79,7 @@ var rules = []rule{
 	sessionIDs,
 	sessionTTL,
 	sessionClose,
+	closeBesideAnEviction,
 	sessionDeath,
 	swapComparesVersions,
 	deletedCells,

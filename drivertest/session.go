@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -127,6 +128,33 @@ var sessionClose = rule{
 			if err := a.Close(t.ctx); !errors.Is(err, driver.ErrSession) {
 				t.Fatalf("Close of a session that is over: %v", err)
 			}
+		}
+	},
+}
+
+var closeBesideAnEviction = rule{
+	name:      "CloseBesideAnEviction",
+	says:      []string{"Close ends the session at once. Its waiting tickets leave; its held tickets leave uncleanly, except those with a fixed end, which stay."},
+	exclusive: true,
+	check: func(t *trial) {
+		d, b := t.driver(), t.client()
+		for range t.size(50, 20) {
+			a := t.session(d, 10*limit)
+			r := t.exclusive("q")
+			a.hold(r)
+			next := b.wait(t.exclusive("q"))
+			asked := make(chan error, 1)
+			t.calls.Go(func() {
+				asked <- t.known(func() error { return b.driver.Ask(t.ctx, "q", r.ID, driver.Evict) })
+			})
+			time.Sleep(rand.N(5 * time.Millisecond)) // the eviction is under way
+			if err := a.Close(t.ctx); err != nil {
+				t.Fatalf("Close: %v", err)
+			}
+			if err := <-asked; err != nil && !errors.Is(err, driver.ErrGone) {
+				t.Fatalf("Ask to evict a ticket whose session is closed: %v", err)
+			}
+			b.leave(b.await(next)) // long before the TTL of the first session
 		}
 	},
 }
