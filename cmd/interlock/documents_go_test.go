@@ -64,6 +64,7 @@ import (
 	"log"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -71,6 +72,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/redislock/goredis"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
