@@ -330,7 +330,7 @@ func TestTheWaitOfANestedAllBoundsTheWhole(t *testing.T) {
 func TestThatOnePartIsLostEndsTheWhole(t *testing.T) {
 	for how, lose := range map[string]func(t *testing.T, m, other member, name string, lease *interlock.Lease){
 		"evicted": func(t *testing.T, m, other member, name string, lease *interlock.Lease) {
-			ok(t, other.Evict(ctx, name, lease.ID(), true))
+			ok(t, other.Admin().Evict(ctx, name, lease.ID(), true))
 		},
 		"expired": func(t *testing.T, m, other member, name string, lease *interlock.Lease) { m.faults().Expire() },
 		"cut off": func(t *testing.T, m, other member, name string, lease *interlock.Lease) {
@@ -545,7 +545,7 @@ func TestAllIsRevokedWithAPart(t *testing.T) {
 		a, b, _, otherB := two(t)
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
 		before := lease.Revoked()
-		ok(t, otherB.Revoke(ctx, "n", lease.Parts()[1].ID()))
+		ok(t, otherB.Admin().Revoke(ctx, "n", lease.Parts()[1].ID()))
 		synctest.Wait()
 		if !ended(before) || !ended(lease.Revoked()) || ended(lease.Parts()[0].Revoked()) {
 			t.Error("it is not revoked, or the other part is")

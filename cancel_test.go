@@ -107,7 +107,7 @@ func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 					t.Errorf("%s: Acquire returns after %v, with the backend away: %v", name, took, away)
 				}
 				if !away {
-					for q, err := range a.Queues(ctx, "") {
+					for q, err := range a.Admin().Queues(ctx, "") {
 						if ok(t, err); q.Name == locks[name].Name() && len(q.Holders)+len(q.Waiters) != 1 {
 							t.Errorf("%s: beside the holder are %+v", name, q.Waiters)
 						}
@@ -236,7 +236,7 @@ func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
 				other = b.RWMutex(name).Writer()
 			}
 			holder := acquire(t, other)
-			began, exchanges := time.Now(), a.Exchanges()
+			began, exchanges := time.Now(), a.Admin().Exchanges()
 			_, err := l.TryAcquire(ctx)
 			wantErr(t, err, interlock.ErrBusy)
 			_, err = l.With(interlock.Wait(0)).Acquire(ctx)
@@ -244,7 +244,7 @@ func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
 			if d := time.Since(began); d != 0 {
 				t.Errorf("%s: busy after %v", name, d)
 			}
-			if n := a.Exchanges() - exchanges; n > 2 {
+			if n := a.Admin().Exchanges() - exchanges; n > 2 {
 				t.Errorf("%s: %d exchanges for two tries", name, n)
 			}
 			ok(t, holder.Release())

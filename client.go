@@ -75,15 +75,6 @@ func (c *Client) TTL() time.Duration {
 	return c.ttl
 }
 
-// Exchanges counts the exchanges with the backend so far.
-func (c *Client) Exchanges() uint64 { return c.d.Exchanges() }
-
-// Check examines whether the backend is configured so that its promises hold.
-func (c *Client) Check(ctx context.Context) []Finding { return c.d.Check(ctx) }
-
-// Finding is one result of Check.
-type Finding = driver.Finding
-
 // background runs f beside the caller; Close waits for it. A client that is
 // closed runs nothing more: the end of its session settles what is left.
 func (c *Client) background(f func()) (runs bool) {

@@ -70,7 +70,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 			}
 		}()
 		go func() {
-			for _, err := range a.Follow(ctx, "f") {
+			for _, err := range a.Admin().Follow(ctx, "f") {
 				if err != nil {
 					others <- err
 				}
@@ -216,7 +216,7 @@ func TestCloseWaitsForAnEvictedFunction(t *testing.T) {
 				return nil
 			})
 		}()
-		ok(t, b.Evict(ctx, "m", <-id, false))
+		ok(t, b.Admin().Evict(ctx, "m", <-id, false))
 		next := async(ctx, b.Mutex("m"))
 		synctest.Wait()
 		go a.Close()

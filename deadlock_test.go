@@ -336,7 +336,7 @@ func TestNoFalseAlarm(t *testing.T) {
 			async(context.WithoutCancel(a), s.a.Mutex("b"))
 			async(b, s.b.Mutex("a"))
 			time.Sleep(told)
-			ok(s.t, s.b.Evict(ctx, "a", lease.ID(), false))
+			ok(s.t, s.b.Admin().Evict(ctx, "a", lease.ID(), false))
 		},
 		"a lease that was released, though its context waits on": func(s scene) {
 			first, lease := under(s.t, s.ctx, s.a.Mutex("a"))
@@ -574,7 +574,7 @@ func TestWhatHasGoneMeanwhileIsNoDeadlock(t *testing.T) {
 				return
 			}
 			if looks++; looks == 2 {
-				ok(t, b.Evict(ctx, "a", lease.ID(), true))
+				ok(t, b.Admin().Evict(ctx, "a", lease.ID(), true))
 			}
 		}})
 		ok(t, err)
@@ -667,7 +667,7 @@ func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 			<-leave.Reached()
 			time.AfterFunc(20*time.Millisecond, leave.Deliver)
 			fails(t, c, 3)
-			q := errtest.Must(a.Queue(ctx, "x"))(t)
+			q := errtest.Must(a.Admin().Queue(ctx, "x"))(t)
 			if len(q.Waiters) > 0 {
 				t.Errorf("%d wait", len(q.Waiters))
 			}

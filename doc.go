@@ -78,7 +78,12 @@
 //   - [Weight] asks for several permits; [Lease.Shrink] gives back a part.
 //   - [Robust] tells the next holder whether the last one died: [Lease.Inherited].
 //   - [BreakDeadlocks] fails one of those who wait for each other for ever, whom [Deadlocks] names.
-//   - [Note] is shown by inspection: [Client.Queue], [Client.Queues], [Client.Follow].
+//   - [Note] is shown with the lock: [Admin.Queue], [Admin.Queues], [Admin.Follow].
+//
+// # Operation
+//
+// [Client.Admin] is for tools: who holds and who waits, and since when; taking a lock away; the permits of a semaphore
+// while it is in use; raising tokens; whether the backend can keep its promises.
 //
 // # Errors
 //

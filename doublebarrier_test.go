@@ -324,9 +324,9 @@ func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
 
 		evicted := enter(bounded, a.DoubleBarrier("d", 2))
 		synctest.Wait()
-		q, err := b.Queue(ctx, "d")
+		q, err := b.Admin().Queue(ctx, "d")
 		ok(t, err)
-		ok(t, b.Evict(ctx, "d", q.Holders[0].ID, false))
+		ok(t, b.Admin().Evict(ctx, "d", q.Holders[0].ID, false))
 		wantErr(t, (<-evicted).err, interlock.ErrEvicted)
 		nothingLeft(t, a, b)
 	})

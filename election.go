@@ -65,7 +65,7 @@ const MaxLeaderValue = 32 << 10
 
 // SetValue changes what observers see of the leader, whose lease it is given (in the function
 // of Lead: [LeaseFrom]). [Election.Leader] and [Election.Observe] tell the new value;
-// inspection ([Client.Queue]) goes on showing the one that the leader campaigned with. An error that
+// inspection ([Admin.Queue]) goes on showing the one that the leader campaigned with. An error that
 // wraps ErrLost: it leads no more, and nobody sees the value. While the backend cannot be
 // reached it waits, until ctx or the lease ends; after half a minute without an answer
 // whether the value was changed is not known.

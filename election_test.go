@@ -129,9 +129,9 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 		lease := errtest.Must(a.Election("e").Campaign(ctx, "first"))(t)
 		waits := async(ctx, b.Election("e").Candidate("second"))
 		synctest.Wait()
-		before := b.Exchanges()
+		before := b.Admin().Exchanges()
 		leads(t, "first", b)
-		if n := b.Exchanges() - before; n != 2 {
+		if n := b.Admin().Exchanges() - before; n != 2 {
 			t.Errorf("%d exchanges", n)
 		}
 		m, err := b.Election("e").Leader(ctx)
@@ -198,7 +198,7 @@ func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
 		a, b := member{c, d.Driver}, join(t, w)
 		e, f := a.Election("e"), b.Election("e")
 		old := errtest.Must(e.Campaign(ctx, "old"))(t)
-		ok(t, b.Evict(ctx, "e", old.ID(), true))
+		ok(t, b.Admin().Evict(ctx, "e", old.ID(), true))
 		next := errtest.Must(f.Campaign(ctx, "next"))(t)
 		ok(t, old.Err()) // it has not heard of it
 		ok(t, e.SetValue(ctx, old, "late"))

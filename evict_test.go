@@ -17,7 +17,7 @@ func TestEvictionWaitsNoLongerThanTheTTL(t *testing.T) {
 			began := time.Now()
 			next := async(ctx, b.Mutex("m"))
 			synctest.Wait()
-			ok(t, b.Evict(ctx, "m", lease.ID(), false))
+			ok(t, b.Admin().Evict(ctx, "m", lease.ID(), false))
 			r := <-next
 			ok(t, r.err)
 			wantErr(t, lease.Err(), interlock.ErrEvicted)
@@ -41,7 +41,7 @@ func TestRevoke(t *testing.T) {
 			synctest.Wait()
 			remote := async(ctx, b.Mutex("m"))
 			synctest.Wait()
-			ok(t, b.Revoke(ctx, "m", lease.ID()))
+			ok(t, b.Admin().Revoke(ctx, "m", lease.ID()))
 			<-asked
 			<-lease.Revoked()
 			ok(t, lease.Err())
@@ -60,7 +60,7 @@ func TestRevoke(t *testing.T) {
 				t.Error("a new lease is revoked")
 			}
 			ok(t, r.lease.Release())
-			wantErr(t, b.Revoke(ctx, "m", lease.ID()), interlock.ErrLost)
+			wantErr(t, b.Admin().Revoke(ctx, "m", lease.ID()), interlock.ErrLost)
 			nothingLeft(t, a, b)
 		})
 	}
@@ -71,11 +71,11 @@ func TestTicketsCanBeNamedLikeLeases(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		lease := acquire(t, a.Mutex("m"))
-		for q, err := range b.Queues(ctx, "m") {
+		for q, err := range b.Admin().Queues(ctx, "m") {
 			ok(t, err)
-			ok(t, b.Revoke(ctx, "m", q.Holders[0].ID))
+			ok(t, b.Admin().Revoke(ctx, "m", q.Holders[0].ID))
 			<-lease.Revoked()
-			ok(t, b.Evict(ctx, "m", q.Holders[0].ID, false))
+			ok(t, b.Admin().Evict(ctx, "m", q.Holders[0].ID, false))
 		}
 		<-lease.Done()
 		wantErr(t, lease.Release(), interlock.ErrEvicted)
@@ -98,7 +98,7 @@ func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {
 		leases = append(leases, nested)
 		next := async(ctx, b.RWMutex("m").Writer())
 		synctest.Wait()
-		ok(t, b.Evict(ctx, "m", leases[0].ID(), false))
+		ok(t, b.Admin().Evict(ctx, "m", leases[0].ID(), false))
 		for i, l := range leases {
 			<-l.Done()
 			if _, done := got(next); done {

@@ -68,7 +68,7 @@ func ExampleLease_Bind() {
 	lease, _ := c.Mutex("report").Acquire(ctx)
 	work, stop := lease.Bind(ctx)
 	defer stop()
-	_ = c.Evict(ctx, "report", lease.ID(), false) // or the network is away
+	_ = c.Admin().Evict(ctx, "report", lease.ID(), false) // or the network is away
 	<-work.Done()
 	fmt.Println(errors.Is(context.Cause(work), interlock.ErrLost))
 	// Output: true
@@ -315,14 +315,14 @@ func ExampleLease_Shrink() {
 	// Output: <nil> 13 <nil> 19
 }
 
-func ExampleClient_SetPermits() {
+func ExampleAdmin_SetPermits() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	exports := c.Semaphore("exports", 1) // what programs say that run already
 	one, _ := exports.Acquire(ctx)
-	err := c.SetPermits(ctx, "exports", 2)
+	err := c.Admin().SetPermits(ctx, "exports", 2)
 	two, busy := exports.TryAcquire(ctx)
 	fmt.Println(err, busy)
 	_ = one.Release()
@@ -501,38 +501,38 @@ func ExampleValue() {
 	// Output: 200 <nil>
 }
 
-func ExampleClient_Queue() {
+func ExampleAdmin_Queue() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	lease, _ := c.Mutex("report", interlock.Note("monthly")).Acquire(ctx)
 	defer lease.Release()
-	q, err := c.Queue(ctx, "report")
+	q, err := c.Admin().Queue(ctx, "report")
 	fmt.Println(q.Kind, q.Holders[0].Note, len(q.Waiters), err)
 	// Output: mutex monthly 0 <nil>
 }
 
-func ExampleClient_Queues() {
+func ExampleAdmin_Queues() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	lease, _ := c.Mutex("jobs/report", interlock.Note("monthly")).Acquire(ctx)
 	defer lease.Release()
-	for q, err := range c.Queues(ctx, "jobs/") {
+	for q, err := range c.Admin().Queues(ctx, "jobs/") {
 		fmt.Println(q.Name, q.Holders[0].Note, err)
 	}
 	// Output: jobs/report monthly <nil>
 }
 
-func ExampleClient_Follow() {
+func ExampleAdmin_Follow() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	lease, _ := c.Mutex("report").Acquire(ctx)
-	for q, err := range c.Follow(ctx, "report") {
+	for q, err := range c.Admin().Follow(ctx, "report") {
 		fmt.Println(len(q.Holders), err)
 		if len(q.Holders) == 0 {
 			break
@@ -545,26 +545,26 @@ func ExampleClient_Follow() {
 }
 
 // A holder that listens gives the lock up when it is asked to.
-func ExampleClient_Revoke() {
+func ExampleAdmin_Revoke() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	lease, _ := c.Mutex("report").Acquire(ctx)
-	go func() { _ = c.Revoke(ctx, "report", lease.ID()) }()
+	go func() { _ = c.Admin().Revoke(ctx, "report", lease.ID()) }()
 	<-lease.Revoked()
 	fmt.Println(lease.Release())
 	// Output: <nil>
 }
 
-func ExampleClient_Evict() {
+func ExampleAdmin_Evict() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	err := c.Mutex("report").Do(ctx, func(held context.Context) error {
 		lease, _ := c.Mutex("report").Held(held)
-		_ = c.Evict(ctx, "report", lease.ID(), false)
+		_ = c.Admin().Evict(ctx, "report", lease.ID(), false)
 		<-held.Done()
 		return nil // now the lock passes on
 	})

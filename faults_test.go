@@ -101,12 +101,12 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 		},
 		"Ask": func(t *testing.T, a member) error {
 			lease := acquire(t, a.Mutex("m"))
-			err := a.Revoke(ctx, "m", lease.ID())
+			err := a.Admin().Revoke(ctx, "m", lease.ID())
 			<-lease.Revoked()
 			return errors.Join(err, lease.Release())
 		},
 		"Raise": func(t *testing.T, a member) error {
-			err := a.RaiseToken(ctx, "m", 1<<40)
+			err := a.Admin().RaiseToken(ctx, "m", 1<<40)
 			lease := acquire(t, a.Mutex("m"))
 			if lease.Token() <= 1<<40 {
 				t.Errorf("token %d", lease.Token())
@@ -223,7 +223,7 @@ func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
 			a.faults().Before("Signals", 0).Hang()
 			a.faults().Before("Renew", 0).Hang()
 			a.faults().Cut() // Signals is called anew, and hangs
-			ok(t, b.Evict(ctx, "m", lease.ID(), true))
+			ok(t, b.Admin().Evict(ctx, "m", lease.ID(), true))
 			a.faults().Heal()
 			wantErr(t, lease.Release(), interlock.ErrLost)
 			a.faults().Clear()

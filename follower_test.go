@@ -18,13 +18,13 @@ func TestMembersOfOneClientShareItsReads(t *testing.T) {
 		a, b := pair(t)
 		const n = 200
 		d := a.DoubleBarrier("d", n)
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		var enters []<-chan result
 		for range n {
 			enters = append(enters, enter(ctx, d))
 			synctest.Wait()
 		}
-		entered := a.Exchanges()
+		entered := a.Admin().Exchanges()
 		if each := float64(entered-before) / n; each > 6 {
 			t.Errorf("Enter costs %.1f exchanges for each of %d", each, n)
 		}
@@ -40,7 +40,7 @@ func TestMembersOfOneClientShareItsReads(t *testing.T) {
 		for _, l := range leaves {
 			ok(t, <-l)
 		}
-		if each := float64(a.Exchanges()-entered) / n; each > 6 {
+		if each := float64(a.Admin().Exchanges()-entered) / n; each > 6 {
 			t.Errorf("Leave costs %.1f exchanges for each of %d", each, n)
 		}
 		nothingLeft(t, a, b)
@@ -57,7 +57,7 @@ func TestOneMemberOfAClientBeginsTheRound(t *testing.T) {
 			enters = append(enters, enter(ctx, a.DoubleBarrier("d", 10)))
 		}
 		synctest.Wait()
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		hung.Deliver()
 		for _, e := range enters {
 			r := <-e
@@ -65,7 +65,7 @@ func TestOneMemberOfAClientBeginsTheRound(t *testing.T) {
 			defer r.lease.Release()
 		}
 		// One Swap, its news, one read of both, and one call that waits for more news.
-		if n := a.Exchanges() - before; n > 5 {
+		if n := a.Admin().Exchanges() - before; n > 5 {
 			t.Errorf("to begin the round took %d exchanges", n)
 		}
 	})
@@ -104,11 +104,11 @@ func TestTheLastMemberThatGivesUpEndsTheReads(t *testing.T) {
 			wantErr(t, (<-g).err, context.Canceled)
 		}
 		nothingLeft(t, a, b)
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		lease := acquire(t, b.Mutex("d"))
 		ok(t, lease.Release())
 		synctest.Wait()
-		if n := a.Exchanges() - before; n > 0 {
+		if n := a.Admin().Exchanges() - before; n > 0 {
 			t.Errorf("%d exchanges though nobody waits", n)
 		}
 	})

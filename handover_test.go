@@ -19,7 +19,7 @@ func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 			judge := &referee{t: t}
 			holder := acquire(t, a.Mutex("m", opts...))
 			const n = 100
-			before := a.Exchanges()
+			before := a.Admin().Exchanges()
 			var wg sync.WaitGroup
 			for range n {
 				wg.Go(func() {
@@ -36,7 +36,7 @@ func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 			synctest.Wait()
 			ok(t, holder.Release())
 			wg.Wait()
-			exchanges := a.Exchanges() - before
+			exchanges := a.Admin().Exchanges() - before
 			if name == "shared" && exchanges > 2 || name == "strict" && exchanges < 2*n {
 				t.Errorf("%s: %d exchanges for %d grants", name, exchanges, n)
 			}
@@ -168,14 +168,14 @@ func TestSticky(t *testing.T) {
 		a, b := pair(t)
 		l := a.Mutex("m", interlock.Sticky())
 		ok(t, acquire(t, l).Release())
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		for range 1000 {
 			ok(t, acquire(t, l).Release())
 			lease, err := l.TryAcquire(ctx)
 			ok(t, err)
 			ok(t, lease.Release())
 		}
-		if n := a.Exchanges() - before; n > 0 {
+		if n := a.Admin().Exchanges() - before; n > 0 {
 			t.Errorf("%d exchanges", n)
 		}
 		began := time.Now()
@@ -208,16 +208,16 @@ func TestAnIdleStickyLockIsJudged(t *testing.T) {
 			"lost":     func() { a.faults().Before("Renew", 0).Fail(); time.Sleep(2 * ttl) },
 			"in doubt": func() { a.faults().Before("Renew", 0).Fail(); time.Sleep(6 * time.Second) },
 			"evicted": func() {
-				for q, err := range b.Queues(ctx, "") {
+				for q, err := range b.Admin().Queues(ctx, "") {
 					ok(t, err)
-					ok(t, b.Evict(ctx, q.Name, q.Holders[0].ID, false))
+					ok(t, b.Admin().Evict(ctx, q.Name, q.Holders[0].ID, false))
 				}
 				synctest.Wait()
 			},
 			"revoked": func() {
-				for q, err := range b.Queues(ctx, "") {
+				for q, err := range b.Admin().Queues(ctx, "") {
 					ok(t, err)
-					ok(t, b.Revoke(ctx, q.Name, q.Holders[0].ID))
+					ok(t, b.Admin().Revoke(ctx, q.Name, q.Holders[0].ID))
 				}
 				synctest.Wait()
 			},
@@ -276,12 +276,12 @@ func TestReadersOfOneClientShareATicket(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		l := a.RWMutex("rw").Reader()
 		first := acquire(t, l)
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		var leases []*interlock.Lease
 		for range 100 {
 			leases = append(leases, acquire(t, l))
 		}
-		if n := a.Exchanges() - before; n > 0 {
+		if n := a.Admin().Exchanges() - before; n > 0 {
 			t.Errorf("%d exchanges", n)
 		}
 		ok(t, first.Release())

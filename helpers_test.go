@@ -203,7 +203,7 @@ func nothingLeft(t testing.TB, members ...member) {
 		if tickets, lines, writers, waiting := m.Sizes(); tickets+lines+writers+waiting > 0 {
 			t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)
 		}
-		for q, err := range m.Queues(ctx, "") {
+		for q, err := range m.Admin().Queues(ctx, "") {
 			ok(t, err)
 			t.Errorf("left behind: %+v", q)
 		}

@@ -62,7 +62,7 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 			return ttl / 3
 		},
 		"evicted": func(t *testing.T, b member, id string) time.Duration {
-			ok(t, b.Evict(ctx, "m", id, false))
+			ok(t, b.Admin().Evict(ctx, "m", id, false))
 			return ttl / 3
 		},
 	} {

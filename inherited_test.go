@@ -95,7 +95,7 @@ func TestInherited(t *testing.T) {
 func TestAHolderThatLostItsLockIsInheritedFrom(t *testing.T) {
 	robust := interlock.Robust()
 	for name, lose := range map[string]func(t *testing.T, a, b member, id string){
-		"evicted":     func(t *testing.T, a, b member, id string) { ok(t, b.Evict(ctx, "m", id, false)) },
+		"evicted":     func(t *testing.T, a, b member, id string) { ok(t, b.Admin().Evict(ctx, "m", id, false)) },
 		"not renewed": func(t *testing.T, a, b member, id string) { a.faults().Before("Renew", 0).Fail() },
 	} {
 		simulatedAs(t, name, func(t *testing.T) {

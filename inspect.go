@@ -3,7 +3,6 @@ package interlock
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ type Queue struct {
 	Name             string
 	Kind             string // mutex, rwmutex, semaphore, election or barrier
 	Capacity         int64
-	PermitsSet       bool // Capacity is what [Client.SetPermits] has set
+	PermitsSet       bool // Capacity is what [Admin.SetPermits] has set
 	Holders, Waiters []Member
 	Overruns         []Overrun // work that goes on though its lease was lost, also of a lock that is free
 	Paused           time.Time // until then nobody is granted anything: the backend has lost its locks; zero if it grants
@@ -83,20 +82,20 @@ func cut[T ~string | ~[]byte](text T, most int) string {
 // with prefix, in the order of their names, and those that nobody holds though work of a lost lease
 // goes on. A backend that fails ends it with an error; one that does not answer is waited for until
 // ctx ends.
-func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error] {
+func (a Admin) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
-		late, err := c.records(ctx, c.cfg.prefix+prefix)
+		late, err := a.c.records(ctx, a.c.cfg.prefix+prefix)
 		if err != nil {
 			yield(Queue{}, failed("list", prefix, err))
 			return
 		}
 		var left error // is said last: what cannot be read hides no other
-		for q, err := range c.d.Queues(ctx, c.cfg.prefix+prefix) {
+		for q, err := range a.c.d.Queues(ctx, a.c.cfg.prefix+prefix) {
 			if left = err; err != nil {
 				break
 			}
 			for len(late) > 0 && late[0].Name < q.Name {
-				if !yield(c.shown(late[0]), nil) {
+				if !yield(a.c.shown(late[0]), nil) {
 					return
 				}
 				late = late[1:]
@@ -104,7 +103,7 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 			if isReserved(q.Name) {
 				continue
 			}
-			out := c.queue(q)
+			out := a.c.queue(q)
 			if len(late) > 0 && late[0].Name == q.Name {
 				out.Overruns, late = late[0].Overruns, late[1:]
 			}
@@ -113,7 +112,7 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, err
 			}
 		}
 		for _, q := range late {
-			if !yield(c.shown(q), nil) {
+			if !yield(a.c.shown(q), nil) {
 				return
 			}
 		}
@@ -133,15 +132,15 @@ type Stored struct {
 // begin with prefix, in the order of their names; of one name in the order of their kinds. A
 // backend that fails ends it with an error; one that does not answer is waited for until ctx
 // ends.
-func (c *Client) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, error] {
+func (a Admin) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		var all []Stored
 		var left error // as in Queues
-		for key, err := range c.d.Cells(ctx, c.cfg.prefix+prefix) {
+		for key, err := range a.c.d.Cells(ctx, a.c.cfg.prefix+prefix) {
 			if left = err; err != nil {
 				break
 			}
-			name, kind := storedAs(strings.TrimPrefix(key, c.cfg.prefix))
+			name, kind := storedAs(strings.TrimPrefix(key, a.c.cfg.prefix))
 			if kind != "" && strings.HasPrefix(name, prefix) {
 				all = append(all, Stored{name, kind})
 			}
@@ -174,14 +173,14 @@ func storedAs(cell string) (name, kind string) {
 // Follow yields the lock's state, and again after every change; states that
 // follow each other fast may be skipped, never the last. It ends with ctx,
 // without an error, or after an error. While the backend cannot be reached it waits.
-func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
+func (a Admin) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] {
 	return func(yield func(Queue, error) bool) {
-		for both, err := range c.followBoth(ctx, name) {
+		for both, err := range a.c.followBoth(ctx, name) {
 			if err != nil {
 				yield(Queue{}, failed("follow", name, err))
 				return
 			}
-			if !yield(c.queue(both[0]).overrunBy(c.cfg.prefix+name, both[1]), nil) {
+			if !yield(a.c.queue(both[0]).overrunBy(a.c.cfg.prefix+name, both[1]), nil) {
 				return
 			}
 		}
@@ -190,14 +189,14 @@ func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[Queue, error
 
 // Queue returns the lock's state as it is now. One that nobody holds and nobody waits for has
 // no Kind, unless its permits were set. While the backend cannot be reached it waits, until ctx ends.
-func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
-	both, err := c.lookAtBoth(ctx, name)
+func (a Admin) Queue(ctx context.Context, name string) (Queue, error) {
+	both, err := a.c.lookAtBoth(ctx, name)
 	if err != nil {
 		return Queue{}, failed("look at", name, err)
 	}
-	out := c.queue(both[0])
+	out := a.c.queue(both[0])
 	out.Name = name
-	return out.overrunBy(c.cfg.prefix+name, both[1]), nil
+	return out.overrunBy(a.c.cfg.prefix+name, both[1]), nil
 }
 
 // look reads a queue once.
@@ -226,81 +225,4 @@ func (v cell) follow(ctx context.Context, after string) (q driver.Queue, err err
 func (c *Client) named(name string) cell {
 	key := c.cfg.prefix + name
 	return cell{c: c, name: name, key: key, err: c.checkName(name)}
-}
-
-// Revoke asks the holder of a lease or ticket to give it up: its
-// [Lease.Revoked] is closed. Nothing happens if it does not listen. ErrLost:
-// there is no such lease or ticket any more. While the backend cannot be reached it
-// waits, until ctx ends.
-func (c *Client) Revoke(ctx context.Context, name, id string) error {
-	return c.ask(ctx, "revoke", name, id, driver.Revoke)
-}
-
-// Evict takes a lease or a place in line away. The holder's lease is lost at
-// once, and the lock passes on when the holder has released it or its TTL has
-// run out. With force it passes on at once, while the holder may still be at
-// work: unsafe, unless the resource checks tokens. A waiter lines up again at
-// the end. A holder that is [Member].Foreign is only asked, unless with force, and one that
-// cannot be asked is an error. ErrLost: there is no such lease or ticket any more. While the
-// backend cannot be reached it waits, until ctx ends.
-func (c *Client) Evict(ctx context.Context, name, id string, force bool) error {
-	if force {
-		return c.ask(ctx, "evict", name, id, driver.Force)
-	}
-	return c.ask(ctx, "evict", name, id, driver.Evict)
-}
-
-func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) error {
-	v := c.named(name)
-	return v.fail(op, v.request(ctx, func(ctx context.Context) error {
-		err := c.d.Ask(ctx, v.key, ticketID(id), d)
-		if isGone(err) {
-			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, ticketID(id)))
-		}
-		return err
-	}))
-}
-
-// Tokens that a floor has to leave: of these ZooKeeper takes 1<<32 for each leader that it elects, a
-// backend that follows its clock 100,000 a second, and the others one for each grant. So
-// they are enough for 4,096 leaders, or for five years.
-const tokensLeft = 1 << 44
-
-// endOfFloors is the first floor that leaves too few tokens of a backend above it.
-const endOfFloors = (driver.MaxToken - tokensLeft) << tokenBits
-
-// RaiseToken makes every later token of the name larger than floor: for a
-// backend that was restored from a backup, or when the lock moves here from another backend
-// whose tokens were larger. A process that hands the lock on among its goroutines keeps its
-// ticket meanwhile, and with it smaller tokens: raise before anybody takes the lock. Tokens
-// end below 1<<63, and a lock without any more is granted to nobody: a floor of
-// 1<<63 - 1<<56 or more is ErrInvalid. What the largest leaves is enough for 4,096 leaders of
-// ZooKeeper, or for five years of a clock. While the backend cannot be
-// reached it waits, until ctx ends.
-func (c *Client) RaiseToken(ctx context.Context, name string, floor uint64) error {
-	return c.named(name).raise(ctx, floor)
-}
-
-// TokenAt is larger than every token that a backend which follows its server's clock has granted
-// before t: a floor for [Client.RaiseTokens] when locks move. Tokens are larger if somebody has
-// raised them, if the server's clock is ahead, and on PostgreSQL by up to twenty minutes for each
-// crash and two hours for each failover: take a later t, such as a day from now, where the new
-// backend does not follow a clock itself.
-func TokenAt(t time.Time) uint64 { return uint64(t.UnixMicro()/10) << tokenBits }
-
-// RaiseTokens is RaiseToken for all names of the backend, whatever their prefix, also
-// those that were never used. Whoever waits already may be granted a smaller token. On
-// Redis, PostgreSQL and MySQL tokens follow the server's clock: a floor that the clock does not
-// pass within ten seconds is ErrInvalid there.
-func (c *Client) RaiseTokens(ctx context.Context, floor uint64) error {
-	return cell{c: c}.raise(ctx, floor)
-}
-
-func (v cell) raise(ctx context.Context, floor uint64) error {
-	if floor >= endOfFloors {
-		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves too few tokens above it: the largest is %d", floor, uint64(endOfFloors-1))))
-	}
-	return v.fail("raise token", v.request(ctx, func(ctx context.Context) error {
-		return v.c.d.Raise(ctx, v.key, floor>>tokenBits)
-	}))
 }

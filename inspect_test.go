@@ -15,7 +15,7 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		a, b := join(t, w, interlock.Prefix("app/")), join(t, w, interlock.Prefix("app/"))
-		q, err := b.Queue(ctx, "m")
+		q, err := b.Admin().Queue(ctx, "m")
 		if ok(t, err); q.Name != "m" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
 			t.Errorf("nobody holds it: %+v", q)
 		}
@@ -23,24 +23,24 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		lease := acquire(t, a.Mutex("m", interlock.Note("why")))
 		waits := async(ctx, b.Mutex("m"))
 		synctest.Wait()
-		before := b.Exchanges()
-		q, err = b.Queue(ctx, "m")
+		before := b.Admin().Exchanges()
+		q, err = b.Admin().Queue(ctx, "m")
 		ok(t, err)
-		if n := b.Exchanges() - before; n != 2 {
+		if n := b.Admin().Exchanges() - before; n != 2 {
 			t.Errorf("%d exchanges", n)
 		}
 		if q.Name != "m" || q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders) != 1 || len(q.Waiters) != 1 || q.Holders[0].Token != lease.Token() || q.Holders[0].Note != "why" {
 			t.Errorf("%+v", q)
 		}
 		b.faults().After("Follow", 1).Fail() // it looks again
-		_, err = b.Queue(ctx, "m")
+		_, err = b.Admin().Queue(ctx, "m")
 		ok(t, err)
-		for q, err := range b.Queues(ctx, "") {
+		for q, err := range b.Admin().Queues(ctx, "") {
 			if ok(t, err); q.Name != "m" || q.Holders[0].Token != lease.Token() {
 				t.Errorf("of another prefix: %+v", q)
 			}
 		}
-		_, err = b.Queue(ctx, "a//b")
+		_, err = b.Admin().Queue(ctx, "a//b")
 		wantErr(t, err, interlock.ErrInvalid)
 		ok(t, lease.Release())
 		turn(t, waits)
@@ -58,7 +58,7 @@ func TestRaiseTokensIsForAllNames(t *testing.T) {
 		ok(t, acquire(t, b.Mutex("used")).Release())
 		token := held.Token()
 		floor := interlock.TokenAt(time.Now())
-		ok(t, a.RaiseTokens(ctx, floor))
+		ok(t, a.Admin().RaiseTokens(ctx, floor))
 		if held.Token() != token {
 			t.Errorf("the token of a lease became %d after %d", held.Token(), token)
 		}
@@ -87,7 +87,7 @@ func TestFollowEndsWithItsContextWhateverIsUnderWay(t *testing.T) {
 		go func() {
 			defer close(ended)
 			var lease *interlock.Lease
-			for _, err := range b.Follow(following, "m") {
+			for _, err := range b.Admin().Follow(following, "m") {
 				switch {
 				case err != nil:
 					t.Error(err)

@@ -19,7 +19,7 @@ import (
 func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		for name, l := range map[string]*interlock.Lock{
 			"empty name":             a.Mutex(""),
 			"empty segment":          a.Mutex("a//b"),
@@ -70,9 +70,9 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 		_, err := interlock.NewValue[int](a.Client, "a//b").Set(ctx, 1, 0)
 		wantErr(t, err, interlock.ErrInvalid)
 		wantErr(t, a.Barrier("").Set(ctx), interlock.ErrInvalid)
-		wantErr(t, a.Revoke(ctx, "", "x"), interlock.ErrInvalid)
-		wantErr(t, a.Evict(ctx, "m", "", true), interlock.ErrInvalid)
-		if n := a.Exchanges() - before; n > 0 {
+		wantErr(t, a.Admin().Revoke(ctx, "", "x"), interlock.ErrInvalid)
+		wantErr(t, a.Admin().Evict(ctx, "m", "", true), interlock.ErrInvalid)
+		if n := a.Admin().Exchanges() - before; n > 0 {
 			t.Errorf("%d exchanges", n)
 		}
 	})
@@ -90,8 +90,8 @@ func TestAnEmptyNameIsRefused(t *testing.T) {
 			c.Striped("", 2).For("key").Do(ctx, func(context.Context) error { return nil }),
 			c.Latch("").Wait(ctx),
 			c.Barrier("").Set(ctx),
-			c.Evict(ctx, "", "x", false),
-			c.RaiseToken(ctx, "", 1),
+			c.Admin().Evict(ctx, "", "x", false),
+			c.Admin().RaiseToken(ctx, "", 1),
 		} {
 			wantErr(t, err, interlock.ErrInvalid)
 			if text := fmt.Sprint(err); !strings.HasSuffix(text, ": name is empty") || strings.Contains(text, " :") {
@@ -138,7 +138,7 @@ func TestOpenRefusesWrongURLs(t *testing.T) {
 		t.Errorf("TTL %v", c.TTL())
 	}
 	lease := acquire(t, c.Mutex("m"))
-	for q, err := range c.Queues(ctx, "") {
+	for q, err := range c.Admin().Queues(ctx, "") {
 		ok(t, err)
 		if q.Name != "m" || q.Holders[0].Owner != "me" {
 			t.Errorf("%+v", q)
@@ -199,15 +199,15 @@ func TestAFloorThatLeavesTooFewTokensIsInvalid(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		const largest = 1<<63 - 1<<56 - 1
 		for _, floor := range []uint64{largest + 1, 1<<63 - 1, 1 << 63, math.MaxUint64} {
-			for _, err := range []error{a.RaiseToken(ctx, "m", floor), a.RaiseTokens(ctx, floor)} {
+			for _, err := range []error{a.Admin().RaiseToken(ctx, "m", floor), a.Admin().RaiseTokens(ctx, floor)} {
 				wantErr(t, err, interlock.ErrInvalid)
 				if !strings.Contains(err.Error(), fmt.Sprint(floor)) || !strings.HasSuffix(err.Error(), fmt.Sprint(": the largest is ", uint64(largest))) {
 					t.Errorf("%d: %v", floor, err)
 				}
 			}
 		}
-		ok(t, a.RaiseToken(ctx, "m", largest))
-		ok(t, a.RaiseTokens(ctx, largest))
+		ok(t, a.Admin().RaiseToken(ctx, "m", largest))
+		ok(t, a.Admin().RaiseTokens(ctx, largest))
 		lease := acquire(t, a.Mutex("m"))
 		if lease.Token() <= largest || driver.MaxToken-lease.Token()>>interlock.TokenBits < 4096<<32 {
 			t.Errorf("token %d", lease.Token())

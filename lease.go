@@ -111,7 +111,7 @@ func (l *Lease) Err() error { return l.h.Err() }
 // option Robust.
 func (l *Lease) Inherited() bool { return l.h.Inherited() }
 
-// Revoked is closed when somebody asks for the lock (see [Client.Revoke]). It
+// Revoked is closed when somebody asks for the lock (see [Admin.Revoke]). It
 // is a request: the lease stays until it is released.
 func (l *Lease) Revoked() <-chan struct{} { return l.h.Revoked() }
 

@@ -114,7 +114,7 @@ func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
 			a, b := pair(t)
 			lease := acquire(t, a.Mutex("m", opts...))
 			evict := func() {
-				ok(t, b.Evict(ctx, "m", lease.ID(), false))
+				ok(t, b.Admin().Evict(ctx, "m", lease.ID(), false))
 				synctest.Wait()
 				wantErr(t, lease.Err(), interlock.ErrEvicted)
 			}

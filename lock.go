@@ -37,7 +37,7 @@ func (c *Client) Mutex(name string, opts ...Option) *Lock {
 
 // Semaphore is a lock with so many permits; see [Weight] for acquiring several
 // at once. Users of one name must agree on their number: ErrMismatch. See
-// [Client.SetPermits] for another number while they work.
+// [Admin.SetPermits] for another number while they work.
 func (c *Client) Semaphore(name string, permits int64, opts ...Option) *Lock {
 	l := &Lock{c: c, name: name, queue: c.cfg.prefix + name, kind: driver.Semaphore, units: 1, capacity: permits}
 	if permits < 1 || permits > driver.RWCapacity {

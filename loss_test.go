@@ -392,7 +392,7 @@ func TestDoSaysOnceThatTheLockIsLost(t *testing.T) {
 			a, b := pair(t)
 			err := a.Mutex("m").Do(ctx, func(ctx context.Context) error {
 				lease := interlock.LeaseFrom(ctx)
-				ok(t, b.Evict(context.Background(), "m", lease.ID(), false))
+				ok(t, b.Admin().Evict(context.Background(), "m", lease.ID(), false))
 				<-ctx.Done()
 				return f(ctx)
 			})

@@ -95,7 +95,7 @@ func configure(url string, opts []ClientOption) (*driver.URL, clientConfig, erro
 }
 
 // Examine finds out why Open refuses a URL: which rights or tables are missing, or whether
-// the server is a standby, and what to do about it. It is [Client.Check] without a client,
+// the server is a standby, and what to do about it. It is [Admin.Check] without a client,
 // and takes the same options as Open. It fails if the URL is wrong or the backend does not
 // answer, and with errors.ErrUnsupported for memory and SQLite, where Open's error says
 // all. ctx bounds it: what was not examined by then fails.

@@ -19,7 +19,7 @@ import (
 // Overruns is how many leases were lost though work goes on under them: a function of [Lock.Do], or
 // a context of [Lease.Bind] whose function was not called. Work that ends within a tenth of the TTL,
 // or a second if that is shorter, is not counted. The resource that it works on has to refuse it, if
-// it checks tokens. Events of the kind [EventOverrun] tell of each, and [Client.Queues] of those of
+// it checks tokens. Events of the kind [EventOverrun] tell of each, and [Admin.Queues] of those of
 // all clients. It is 0 once the client is being closed.
 func (c *Client) Overruns() int { return int(c.overruns.Load()) }
 

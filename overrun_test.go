@@ -72,7 +72,7 @@ func (s *stubborn) stop(t *testing.T) {
 func overruns(t *testing.T, m member, name string) []interlock.Overrun {
 	t.Helper()
 	synctest.Wait()
-	q := errtest.Must(m.Queue(ctx, name))(t)
+	q := errtest.Must(m.Admin().Queue(ctx, name))(t)
 	return q.Overruns
 }
 
@@ -85,10 +85,10 @@ func TestWorkThatGoesOnAfterALossIsToldUntilItEnds(t *testing.T) {
 		a := join(t, w, interlock.Prefix("app/"), interlock.Owner("a"), o.observe())
 		b, c := join(t, w, interlock.Prefix("app/")), join(t, w)
 		work := a.stubborn(a.Mutex("m", interlock.Note("why")))
-		q := errtest.Must(b.Queue(ctx, "m"))(t)
+		q := errtest.Must(b.Admin().Queue(ctx, "m"))(t)
 		holder := q.Holders[0]
 		lost := time.Now()
-		ok(t, b.Evict(ctx, "m", holder.ID, true))
+		ok(t, b.Admin().Evict(ctx, "m", holder.ID, true))
 		next := acquire(t, b.Mutex("m"))
 		for a.Overruns() == 0 { // the heartbeat tells it
 			time.Sleep(ttl / 100)
@@ -121,7 +121,7 @@ func TestWorkThatGoesOnAfterALossIsToldUntilItEnds(t *testing.T) {
 		}
 		ok(t, next.Release())
 		var names []string
-		for q, err := range c.Queues(ctx, "") {
+		for q, err := range c.Admin().Queues(ctx, "") {
 			ok(t, err)
 			names = append(names, q.Name)
 			if q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders)+len(q.Waiters) > 0 || len(q.Overruns) != 1 {
@@ -152,15 +152,15 @@ func TestWorkThatStopsInTimeDoesNotOverrun(t *testing.T) {
 			a, b := pair(t, o.observe())
 			var before uint64
 			err := a.Mutex("m").Do(ctx, func(ctx context.Context) error {
-				ok(t, b.Evict(context.Background(), "m", interlock.LeaseFrom(ctx).ID(), false))
+				ok(t, b.Admin().Evict(context.Background(), "m", interlock.LeaseFrom(ctx).ID(), false))
 				<-ctx.Done()
-				before = a.Exchanges()
+				before = a.Admin().Exchanges()
 				time.Sleep(takes)
 				return nil
 			})
 			wantErr(t, err, interlock.ErrLost)
 			all, late := o.take(), takes > time.Second
-			if used := a.Exchanges() - before; late != (len(all) == 2) || late != (used > 1) || a.Overruns() != 0 { // one is the release
+			if used := a.Admin().Exchanges() - before; late != (len(all) == 2) || late != (used > 1) || a.Overruns() != 0 { // one is the release
 				t.Errorf("work that took %v: %d exchanges, %+v", takes, used, all)
 			}
 			nothingLeft(t, a, b)
@@ -315,7 +315,7 @@ func TestFollowTellsOfAnOverrun(t *testing.T) {
 		states, ends := make(chan int, 100), make(chan struct{})
 		go func() {
 			defer close(ends)
-			for q, err := range b.Follow(follow, "m") {
+			for q, err := range b.Admin().Follow(follow, "m") {
 				ok(t, err)
 				states <- len(q.Overruns)
 			}
@@ -341,7 +341,7 @@ func TestRecordsAreNoLocks(t *testing.T) {
 		wantErr(t, err, interlock.ErrInvalid)
 		_, err = b.Mutex("x").Acquire(ctx)
 		wantErr(t, err, interlock.ErrInvalid)
-		_, err = a.Queue(ctx, "~overrun/x")
+		_, err = a.Admin().Queue(ctx, "~overrun/x")
 		wantErr(t, err, interlock.ErrInvalid)
 		ok(t, acquire(t, a.Mutex("~overrun")).Release())
 
@@ -356,7 +356,7 @@ func TestRecordsAreNoLocks(t *testing.T) {
 			acquire(t, a.Mutex(name))
 		}
 		list := func(prefix string) (out string) {
-			for q, err := range a.Queues(ctx, prefix) {
+			for q, err := range a.Admin().Queues(ctx, prefix) {
 				ok(t, err)
 				out += fmt.Sprintf("%.2s%d%d ", q.Name, len(q.Holders), len(q.Overruns))
 			}
@@ -368,7 +368,7 @@ func TestRecordsAreNoLocks(t *testing.T) {
 		if got, want := list("d"), "d01 "; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
-		for q, err := range a.Queues(ctx, "d") {
+		for q, err := range a.Admin().Queues(ctx, "d") {
 			ok(t, err)
 			for range 2 { // stops early
 				if len(q.Overruns[0].Note) == 0 {
@@ -422,7 +422,7 @@ func TestWhoTakesOneStateOfALockDoesNotFollowIt(t *testing.T) {
 		d := followed{memlock.New(), new(atomic.Int32)}
 		c := errtest.Must(interlock.New(ctx, d))(t)
 		defer c.Close()
-		for _, err := range c.Follow(ctx, "m") {
+		for _, err := range c.Admin().Follow(ctx, "m") {
 			ok(t, err)
 			synctest.Wait()
 			break
@@ -439,17 +439,17 @@ func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
 		c := errtest.Must(interlock.New(ctx, unreadable{memlock.New()}))(t)
 		defer c.Close()
 		lease := acquire(t, c.Mutex("m"))
-		q, err := c.Queue(ctx, "m")
+		q, err := c.Admin().Queue(ctx, "m")
 		if ok(t, err); len(q.Holders) != 1 {
 			t.Errorf("%+v", q)
 		}
 		n := 0
-		for q, err := range c.Queues(ctx, "") {
+		for q, err := range c.Admin().Queues(ctx, "") {
 			ok(t, err)
 			n += len(q.Holders)
 		}
 		released := false
-		for q, err := range c.Follow(ctx, "m") {
+		for q, err := range c.Admin().Follow(ctx, "m") {
 			ok(t, err)
 			if n += len(q.Holders); released {
 				break

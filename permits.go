@@ -9,7 +9,7 @@ import (
 )
 
 // SetPermits gives the semaphore of a name another number of permits, also while it is in use, and
-// keeps that number until [Client.UnsetPermits]: it outlasts the end of all programs, and of the backend.
+// keeps that number until [Admin.UnsetPermits]: it outlasts the end of all programs, and of the backend.
 //
 //   - The number is in force when SetPermits returns, in one exchange (on ZooKeeper and etcd in a few): waiters who fit now hold.
 //   - Holders keep what they have, also beyond a smaller number. Nobody else gets a permit until enough have
@@ -24,18 +24,18 @@ import (
 // ErrInvalid: no permit, or more than a semaphore can have. ErrMismatch: the name is in use as something
 // else. [errors.ErrUnsupported]: the backend cannot do it. While the backend cannot be reached it waits, and
 // tries again, until ctx ends; it can be called again after an error.
-func (c *Client) SetPermits(ctx context.Context, name string, permits int64) error {
+func (a Admin) SetPermits(ctx context.Context, name string, permits int64) error {
 	if permits < 1 || permits > driver.RWCapacity {
 		return failed("set the permits of", name, driver.Invalid(fmt.Errorf("%d permits: 1 to %d are possible", permits, driver.RWCapacity)))
 	}
-	return c.resize(ctx, "set the permits of", name, permits)
+	return a.c.resize(ctx, "set the permits of", name, permits)
 }
 
-// UnsetPermits takes back what [Client.SetPermits] has set: the number is again that of the
+// UnsetPermits takes back what [Admin.SetPermits] has set: the number is again that of the
 // programs, once nobody holds or waits. Until then it stays in force, and programs that
 // say another one get ErrMismatch. Without SetPermits before it changes nothing.
-func (c *Client) UnsetPermits(ctx context.Context, name string) error {
-	return c.resize(ctx, "unset the permits of", name, 0)
+func (a Admin) UnsetPermits(ctx context.Context, name string) error {
+	return a.c.resize(ctx, "unset the permits of", name, 0)
 }
 
 func (c *Client) resize(ctx context.Context, op, name string, permits int64) error {

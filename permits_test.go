@@ -22,7 +22,7 @@ func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
 		synctest.Wait()
 		light := async(ctx, weighs(b, 1))
 		synctest.Wait()
-		ok(t, a.SetPermits(ctx, "s", 3))
+		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		first, done := got(light)
 		if !done {
 			t.Fatal("who fits is kept out")
@@ -33,7 +33,7 @@ func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
 			t.Error(r.err)
 		}
 		first.release(t)
-		ok(t, a.UnsetPermits(ctx, "s"))
+		ok(t, a.Admin().UnsetPermits(ctx, "s"))
 		ok(t, lease.Release())
 		nothingLeft(t, a, b)
 	})
@@ -52,7 +52,7 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 			} else {
 				a.faults().Before("Resize", 2).Fail()
 			}
-			ok(t, a.SetPermits(ctx, "s", 2))
+			ok(t, a.Admin().SetPermits(ctx, "s", 2))
 			r, done := got(next)
 			if !done {
 				t.Fatal("who fits is not served")
@@ -63,16 +63,16 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 			b.faults().After("Join", 1).Fail()
 			ok(t, lease.Release())
 			third := async(ctx, b.Semaphore("s", 2))
-			ok(t, a.SetPermits(ctx, "s", 5))
+			ok(t, a.Admin().SetPermits(ctx, "s", 5))
 			got3 := <-third
 			ok(t, got3.err)
-			q := errtest.Must(a.Queue(ctx, "s"))(t)
+			q := errtest.Must(a.Admin().Queue(ctx, "s"))(t)
 			if len(q.Holders) != 2 || len(q.Waiters) != 0 {
 				t.Errorf("two hold, and it shows %+v", q)
 			}
 			ok(t, got3.lease.Release())
 			ok(t, r.lease.Release())
-			ok(t, a.UnsetPermits(ctx, "s"))
+			ok(t, a.Admin().UnsetPermits(ctx, "s"))
 			nothingLeft(t, a, b)
 		})
 	}
@@ -81,13 +81,13 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 // A program whose own number is set, or for which none is set any more, just after another one was in its way, is served by its own.
 func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 	for how, change := range map[string]func(member) error{
-		"set":   func(m member) error { return m.SetPermits(ctx, "s", 5) },
-		"unset": func(m member) error { return m.UnsetPermits(ctx, "s") },
+		"set":   func(m member) error { return m.Admin().SetPermits(ctx, "s", 5) },
+		"unset": func(m member) error { return m.Admin().UnsetPermits(ctx, "s") },
 	} {
 		for _, try := range []bool{false, true} {
 			simulated(t, func(t *testing.T) {
 				a, b := pair(t)
-				ok(t, a.SetPermits(ctx, "s", 3))
+				ok(t, a.Admin().SetPermits(ctx, "s", 3))
 				look := b.faults().Before("Follow", 1).Hang()
 				done := make(chan result, 1)
 				go func() {
@@ -107,7 +107,7 @@ func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 					t.Fatalf("%s, try %v: %v", how, try, r.err)
 				}
 				ok(t, r.lease.Release())
-				ok(t, a.UnsetPermits(ctx, "s"))
+				ok(t, a.Admin().UnsetPermits(ctx, "s"))
 				nothingLeft(t, a, b)
 			})
 		}
@@ -120,7 +120,7 @@ func TestTheOwnNumberCountsAgain(t *testing.T) {
 	for method, call := range map[string]int{"Follow": 1, "Join": 2} {
 		simulated(t, func(t *testing.T) {
 			a, b := pair(t)
-			ok(t, a.SetPermits(ctx, "s", 3))
+			ok(t, a.Admin().SetPermits(ctx, "s", 3))
 			late := b.faults().Before(method, call).Hang()
 			done := make(chan result, 1)
 			go func() {
@@ -128,7 +128,7 @@ func TestTheOwnNumberCountsAgain(t *testing.T) {
 				done <- result{lease: lease, err: err}
 			}()
 			synctest.Wait()
-			ok(t, a.UnsetPermits(ctx, "s"))
+			ok(t, a.Admin().UnsetPermits(ctx, "s"))
 			other := acquire(t, a.Semaphore("s", 5))
 			late.Deliver()
 			r := <-done
@@ -150,7 +150,7 @@ func TestAMismatchThatNothingExplains(t *testing.T) {
 		q := quorum(t, clients...)
 		time.Sleep(11 * time.Second) // they are new
 		for _, c := range clients {
-			ok(t, c.SetPermits(ctx, "s", 5))
+			ok(t, c.Admin().SetPermits(ctx, "s", 5))
 		}
 		patient, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
@@ -167,7 +167,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		members := []member{join(t, w), join(t, w), join(t, w)}
-		ok(t, members[0].SetPermits(ctx, "s", 3))
+		ok(t, members[0].Admin().SetPermits(ctx, "s", 3))
 		var mu sync.Mutex
 		used, most := 0, 0
 		var work sync.WaitGroup
@@ -195,7 +195,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 		var changes sync.WaitGroup
 		changes.Go(func() {
 			for n := int64(0); changing.Err() == nil; n++ {
-				if err := members[n%3].SetPermits(ctx, "s", 1+n%6); err != nil {
+				if err := members[n%3].Admin().SetPermits(ctx, "s", 1+n%6); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(7 * time.Millisecond)
@@ -207,7 +207,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 		if most > 6 {
 			t.Errorf("%d hold, where six permits were set at most", most)
 		}
-		ok(t, members[0].UnsetPermits(ctx, "s"))
+		ok(t, members[0].Admin().UnsetPermits(ctx, "s"))
 		nothingLeft(t, members...)
 	})
 }
@@ -216,11 +216,11 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 func TestWhatAnotherNumberCosts(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		ok(t, a.SetPermits(ctx, "s", 3))
+		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		for permits, want := range map[int64]uint64{3: 2, 5: 4} {
-			before := a.Exchanges()
+			before := a.Admin().Exchanges()
 			ok(t, acquire(t, a.Semaphore("s", permits)).Release())
-			if cost := a.Exchanges() - before; cost != want {
+			if cost := a.Admin().Exchanges() - before; cost != want {
 				t.Errorf("an acquire and a release by a program that says %d cost %d exchanges, not %d", permits, cost, want)
 			}
 		}
@@ -231,13 +231,13 @@ func TestWhatAnotherNumberCosts(t *testing.T) {
 func TestAMutexWherePermitsAreSet(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		ok(t, a.SetPermits(ctx, "s", 3))
+		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		_, err := a.Mutex("s").TryAcquire(ctx)
 		wantErr(t, err, interlock.ErrMismatch)
 		if !strings.Contains(err.Error(), "this is a mutex, and by SetPermits it is a semaphore with 3 permits") {
 			t.Error(err)
 		}
-		ok(t, a.UnsetPermits(ctx, "s"))
+		ok(t, a.Admin().UnsetPermits(ctx, "s"))
 		ok(t, acquire(t, a.Mutex("s")).Release())
 		nothingLeft(t, a)
 	})
@@ -247,7 +247,7 @@ func TestAMutexWherePermitsAreSet(t *testing.T) {
 func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		ok(t, a.SetPermits(ctx, "s", 3))
+		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		lease := acquire(t, a.Semaphore("s", 2, interlock.Weight(2)))
 		held, cancel := lease.Bind(ctx)
 		defer cancel()

@@ -195,7 +195,7 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			refuse()
 			return a.Election("e").SetValue(ctx, l, "new")
 		}},
-		"Queue":           {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Queue(ctx, "m"); return err })},
+		"Queue":           {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Admin().Queue(ctx, "m"); return err })},
 		"Release":         {"Leave", lease(mutex, release)},
 		"Release Hold":    {"Leave", lease(hold, release)},
 		"Release AtLeast": {"Keep", lease(atLeast, release)},
@@ -216,22 +216,22 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			return context.Cause(held)
 		})},
 		"Adopt":       {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Adopt(ctx, "m", someID); return err })},
-		"Revoke":      {"Ask", other(func(ctx context.Context, a member) error { return a.Revoke(ctx, "m", someID) })},
-		"Evict":       {"Ask", other(func(ctx context.Context, a member) error { return a.Evict(ctx, "m", someID, false) })},
-		"RaiseToken":  {"Raise", other(func(ctx context.Context, a member) error { return a.RaiseToken(ctx, "m", 1) })},
-		"RaiseTokens": {"Raise", other(func(ctx context.Context, a member) error { return a.RaiseTokens(ctx, 1) })},
+		"Revoke":      {"Ask", other(func(ctx context.Context, a member) error { return a.Admin().Revoke(ctx, "m", someID) })},
+		"Evict":       {"Ask", other(func(ctx context.Context, a member) error { return a.Admin().Evict(ctx, "m", someID, false) })},
+		"RaiseToken":  {"Raise", other(func(ctx context.Context, a member) error { return a.Admin().RaiseToken(ctx, "m", 1) })},
+		"RaiseTokens": {"Raise", other(func(ctx context.Context, a member) error { return a.Admin().RaiseTokens(ctx, 1) })},
 		"Queues": {"Queues", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Queues(ctx, "") {
+			for _, err = range a.Admin().Queues(ctx, "") {
 			}
 			return err
 		})},
 		"Stored": {"Cells", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Stored(ctx, "") {
+			for _, err = range a.Admin().Stored(ctx, "") {
 			}
 			return err
 		})},
 		"Follow": {"Follow", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Follow(ctx, "m") {
+			for _, err = range a.Admin().Follow(ctx, "m") {
 			}
 			return err
 		})},
@@ -288,7 +288,7 @@ func TestWhoIsNotThereCannotBeAsked(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		const id = "00112233445566778899aabbccddeeff"
-		for op, err := range map[string]error{"revoke": a.Revoke(ctx, "m", id+".7"), "evict": a.Evict(ctx, "m", id, true)} {
+		for op, err := range map[string]error{"revoke": a.Admin().Revoke(ctx, "m", id+".7"), "evict": a.Admin().Evict(ctx, "m", id, true)} {
 			wantErr(t, err, interlock.ErrLost)
 			if got, want := err.Error(), "interlock: "+op+" m: lease lost: no holder and no waiter has the ID \""+id+"\""; got != want {
 				t.Errorf("%s\nwant %s", got, want)

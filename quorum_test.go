@@ -102,8 +102,8 @@ func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 			"Semaphore.Acquire":    func() error { _, err := c.Semaphore("s", 3).Acquire(ctx); return err },
 			"Semaphore.TryAcquire": func() error { _, err := c.Semaphore("s", 3).TryAcquire(ctx); return err },
 			"All":                  func() error { _, err := interlock.All(c.Mutex("a"), c.Semaphore("s", 3)).Acquire(ctx); return err },
-			"SetPermits":           func() error { return c.SetPermits(ctx, "s", 3) },
-			"UnsetPermits":         func() error { return c.UnsetPermits(ctx, "s") },
+			"SetPermits":           func() error { return c.Admin().SetPermits(ctx, "s", 3) },
+			"UnsetPermits":         func() error { return c.Admin().UnsetPermits(ctx, "s") },
 			"Election.SetValue":    func() error { return c.Election("e").SetValue(ctx, leader, "ready") },
 		} {
 			if err := call(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "on one backend") {
@@ -118,7 +118,7 @@ func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 			t.Errorf("they took %v", waited)
 		}
 		ok(t, leader.Release())
-		for q, err := range c.Queues(ctx, "") {
+		for q, err := range c.Admin().Queues(ctx, "") {
 			t.Errorf("%s is left, with %+v, %v", q.Name, q.Holders, err)
 		}
 	})

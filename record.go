@@ -95,7 +95,7 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 }
 
 // keepRecord keeps a ticket in a queue of records until ctx ends. It goes on trying, unless the
-// backend refuses for good. Whoever asks for the ticket ([Client.Revoke]) gets another one, which is
+// backend refuses for good. Whoever asks for the ticket ([Admin.Revoke]) gets another one, which is
 // there before the first leaves. note is told how many there have been.
 func (c *Client) keepRecord(ctx context.Context, name, queue string, note func(made int) []byte) {
 	l := &Lock{c: c, name: name, queue: queue, kind: driver.Barrier, units: 1, capacity: driver.RWCapacity}

@@ -74,9 +74,9 @@ func TestAcquireWhatTheContextHolds(t *testing.T) {
 			if name == "reentrant reader in reader" {
 				excluded = a.RWMutex("m").Writer()
 			}
-			before := a.Exchanges()
+			before := a.Admin().Exchanges()
 			inner, err := c.inner(a.Client).Acquire(held)
-			switch exchanges := a.Exchanges() - before; c.want {
+			switch exchanges := a.Admin().Exchanges() - before; c.want {
 			case deadlocks:
 				wantErr(t, err, interlock.ErrDeadlock)
 			case nests:

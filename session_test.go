@@ -30,12 +30,12 @@ func TestOneHeartbeatForAllLeases(t *testing.T) {
 			waits = append(waits, async(ctx, b.Mutex(fmt.Sprint("held/", i))))
 		}
 		synctest.Wait()
-		before, beforeB := a.Exchanges(), b.Exchanges()
+		before, beforeB := a.Admin().Exchanges(), b.Admin().Exchanges()
 		time.Sleep(10 * ttl)
-		if n := a.Exchanges() - before; n < 28 || n > 31 {
+		if n := a.Admin().Exchanges() - before; n < 28 || n > 31 {
 			t.Errorf("%d exchanges in ten TTLs for %d leases", n, leases)
 		}
-		if n := b.Exchanges() - beforeB; n < 28 || n > 31 {
+		if n := b.Admin().Exchanges() - beforeB; n < 28 || n > 31 {
 			t.Errorf("%d exchanges in ten TTLs for %d waiters", n, len(waits))
 		}
 		for _, lease := range held {

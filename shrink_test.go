@@ -117,8 +117,8 @@ func TestShrinkOfALeaseThatIsLost(t *testing.T) {
 		ok(t, lease.Shrink(ctx, 24))
 		time.Sleep(3 * ttl)
 		ok(t, lease.Err())
-		member := errtest.Must(b.Queue(ctx, "s"))(t)
-		ok(t, b.Evict(ctx, "s", member.Holders[0].ID, true))
+		member := errtest.Must(b.Admin().Queue(ctx, "s"))(t)
+		ok(t, b.Admin().Evict(ctx, "s", member.Holders[0].ID, true))
 		wantErr(t, lease.Shrink(ctx, 1), interlock.ErrLost)
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
@@ -171,7 +171,7 @@ func TestShrinksAtTheSameTime(t *testing.T) {
 			go func() { _ = lease.Shrink(ctx, 10+n) }()
 		}
 		synctest.Wait()
-		q := errtest.Must(a.Queue(ctx, "s"))(t)
+		q := errtest.Must(a.Admin().Queue(ctx, "s"))(t)
 		if lease.Permits() != 10 || q.Holders[0].Units != 10 {
 			t.Errorf("%d permits here, %d there", lease.Permits(), q.Holders[0].Units)
 		}
@@ -197,10 +197,10 @@ func TestHeldByTheClient(t *testing.T) {
 		if n := len(a.Held("m")); n != 0 { // Sticky keeps the ticket
 			t.Errorf("%d after the release", n)
 		}
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		a.faults().Before("", 0).Fail()
-		if got := a.Held("s"); len(got) != 1 || got[0] != two || a.Exchanges() != before {
-			t.Errorf("%v, with %d exchanges", got, a.Exchanges()-before)
+		if got := a.Held("s"); len(got) != 1 || got[0] != two || a.Admin().Exchanges() != before {
+			t.Errorf("%v, with %d exchanges", got, a.Admin().Exchanges()-before)
 		}
 		time.Sleep(2 * ttl)
 		if n := len(a.Held("s")); n != 0 {

@@ -55,7 +55,7 @@ func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
 				other = b.RWMutex(name).Writer()
 			}
 			evict = func() {
-				ok(t, b.Evict(ctx, lease.Name(), lease.ID(), false))
+				ok(t, b.Admin().Evict(ctx, lease.Name(), lease.ID(), false))
 				synctest.Wait()
 			}
 			ok(t, lease.Release())
@@ -193,9 +193,9 @@ func TestALostGrantIsNotPassedOn(t *testing.T) {
 		waiting, cancel := context.WithCancel(ctx)
 		h := &hook{Context: waiting}
 		h.f = func() error {
-			for q, err := range b.Queues(ctx, "") {
+			for q, err := range b.Admin().Queues(ctx, "") {
 				ok(t, err)
-				ok(t, b.Evict(ctx, "m", q.Holders[0].ID, false))
+				ok(t, b.Admin().Evict(ctx, "m", q.Holders[0].ID, false))
 			}
 			synctest.Wait()
 			cancel()
@@ -404,9 +404,9 @@ func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
 			drives, stop := context.WithCancel(ctx)
 			h := &hook{Context: drives}
 			h.f = func() error { // it has the lock, which the next one may not have of it
-				for q, err := range b.Queues(ctx, "") {
+				for q, err := range b.Admin().Queues(ctx, "") {
 					ok(t, err)
-					ok(t, b.Revoke(ctx, "m", q.Holders[0].ID))
+					ok(t, b.Admin().Revoke(ctx, "m", q.Holders[0].ID))
 				}
 				synctest.Wait()
 				stop()

@@ -133,7 +133,7 @@ func costOn(ctx context.Context, b workload.Backend, n int) (bytes []float64, er
 // lined waits until all waiters are in line.
 func lined(ctx context.Context, c *interlock.Client, queues int) error {
 	for end, i := time.Now().Add(5*time.Minute), 0; i < queues; {
-		q, err := c.Queue(ctx, nameOf(i))
+		q, err := c.Admin().Queue(ctx, nameOf(i))
 		switch {
 		case err != nil:
 			return err

@@ -221,7 +221,7 @@ func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
 				granted <- grant{lease, err}
 			}()
 			await(t, "one more waits", func() bool {
-				q, err := c.Queue(ctx, "m")
+				q, err := c.Admin().Queue(ctx, "m")
 				return err == nil && len(q.Waiters) == i+1
 			})
 		}
@@ -256,7 +256,7 @@ func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 			granted <- err
 		}()
 		await(t, "it waits", func() bool {
-			q, err := c.Queue(ctx, "m")
+			q, err := c.Admin().Queue(ctx, "m")
 			return err == nil && len(q.Waiters) == 1
 		})
 		fill(ctx, t, s)

@@ -33,7 +33,7 @@ func TestWallClocksThatAreSet(t *testing.T) {
 		holder.hears("held")
 		waiter := startClient(t, url, ttl)
 		inLine := func() interlock.Queue {
-			q := errtest.Must(a.Queue(ctx, "m"))(t)
+			q := errtest.Must(a.Admin().Queue(ctx, "m"))(t)
 			return q
 		}
 		await(t, "it waits", func() bool { return len(inLine().Waiters) == 1 })

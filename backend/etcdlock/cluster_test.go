@@ -34,7 +34,7 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 				got <- err
 			}()
 			await(t, "it waits", func() bool {
-				q, err := b.Queue(ctx, "m")
+				q, err := b.Admin().Queue(ctx, "m")
 				return err == nil && len(q.Waiters) == 1
 			})
 			leader := c.Leader()
@@ -106,7 +106,7 @@ func TestAMemberIsReplaced(t *testing.T) {
 				got <- err
 			}()
 			await(t, "it waits", func() bool {
-				q, err := holders[i].Queue(ctx, name)
+				q, err := holders[i].Admin().Queue(ctx, name)
 				return err == nil && len(q.Waiters) == 1
 			})
 		}
@@ -172,7 +172,7 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 		got <- err
 	}()
 	await(t, "it waits", func() bool {
-		q, err := a.Queue(ctx, "m")
+		q, err := a.Admin().Queue(ctx, "m")
 		return err == nil && len(q.Waiters) == 1
 	})
 	proxy.Refuse(true)
@@ -205,7 +205,7 @@ func TestStands(t *testing.T) {
 	if !write() {
 		t.Error("the holder is refused")
 	}
-	noError(t, a.Evict(ctx, "m", lease.ID(), true))
+	noError(t, a.Admin().Evict(ctx, "m", lease.ID(), true))
 	if write() {
 		t.Error("who does not hold any more is not refused")
 	}

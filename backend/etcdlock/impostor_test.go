@@ -332,13 +332,13 @@ func use(t *testing.T, i *impostor, url string, client *interlock.Client, held *
 			_, _ = interlock.NewValue[string](client, "v").Update(ctx, func(string) (string, error) { return "x", nil })
 		})
 		brief(func(ctx context.Context) {
-			for range client.Queues(ctx, "") {
+			for range client.Admin().Queues(ctx, "") {
 				continue
 			}
 		})
-		brief(func(ctx context.Context) { _ = client.SetPermits(ctx, "some", 2) })
-		brief(func(ctx context.Context) { _ = client.RaiseToken(ctx, "one", 5) })
-		brief(func(ctx context.Context) { _ = client.Check(ctx) })
+		brief(func(ctx context.Context) { _ = client.Admin().SetPermits(ctx, "some", 2) })
+		brief(func(ctx context.Context) { _ = client.Admin().RaiseToken(ctx, "one", 5) })
+		brief(func(ctx context.Context) { _ = client.Admin().Check(ctx) })
 		brief(func(ctx context.Context) {
 			if c, err := interlock.Open(ctx, url); err == nil {
 				_ = c.Close()

@@ -134,7 +134,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	go func() { led <- theirs.Campaign(ctx, "their value") }()
 	q := open(t, "etcd://"+s.Addr)
 	await(t, "they wait", func() bool {
-		got, err := q.Queue(ctx, "leader")
+		got, err := q.Admin().Queue(ctx, "leader")
 		return err == nil && len(got.Holders) == 1 && len(got.Waiters) == 1
 	})
 	select {
@@ -144,7 +144,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	}
 	noError(t, lease.Release())
 	noError(t, <-led)
-	got, err := q.Queue(ctx, "leader")
+	got, err := q.Admin().Queue(ctx, "leader")
 	if err != nil || len(got.Holders) != 1 || got.Holders[0].Note != "their value" {
 		t.Fatalf("their leadership is seen as %+v, %v", got, err)
 	}
@@ -154,7 +154,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 		again <- err
 	}()
 	await(t, "we wait", func() bool {
-		got, err := q.Queue(ctx, "leader")
+		got, err := q.Admin().Queue(ctx, "leader")
 		return err == nil && len(got.Waiters) == 1
 	})
 
@@ -163,7 +163,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	third := s.Command(elect, "elect", "leader", "by etcdctl")
 	noError(t, third.Start())
 	await(t, "etcdctl waits", func() bool {
-		got, err := q.Queue(ctx, "leader")
+		got, err := q.Admin().Queue(ctx, "leader")
 		return err == nil && len(got.Waiters) == 2
 	})
 	noError(t, theirs.Resign(ctx))
@@ -204,7 +204,7 @@ func TestALockBelowAnotherOneIsAnother(t *testing.T) {
 	}()
 	noError(t, lease.Release())
 	noError(t, <-got)
-	for name, err := range a.Queues(ctx, "foo") {
+	for name, err := range a.Admin().Queues(ctx, "foo") {
 		if err != nil || len(name.Holders) != 1 || len(name.Waiters) != 0 {
 			t.Fatalf("a queue is %+v, %v", name, err)
 		}
@@ -229,7 +229,7 @@ func TestAnotherProgramIsEvicted(t *testing.T) {
 		t.Helper()
 		await(t, fmt.Sprintf("%d hold and %d wait", holders, waiters), func() bool {
 			var err error
-			q, err = c.Queue(ctx, "a/b")
+			q, err = c.Admin().Queue(ctx, "a/b")
 			return err == nil && len(q.Holders) == holders && len(q.Waiters) == waiters
 		})
 		return q
@@ -242,17 +242,17 @@ func TestAnotherProgramIsEvicted(t *testing.T) {
 	if !holder.Foreign || !q.Waiters[0].Foreign {
 		t.Errorf("they are shown as %+v", q)
 	}
-	noError(t, c.Revoke(ctx, "a/b", holder.ID))
-	noError(t, c.Evict(ctx, "a/b", holder.ID, false))
+	noError(t, c.Admin().Revoke(ctx, "a/b", holder.ID))
+	noError(t, c.Admin().Evict(ctx, "a/b", holder.ID, false))
 	members(1, 1)
-	noError(t, c.Evict(ctx, "a/b", q.Waiters[0].ID, false))
+	noError(t, c.Admin().Evict(ctx, "a/b", q.Waiters[0].ID, false))
 	if got := members(1, 0).Holders[0]; got.ID != holder.ID {
 		t.Errorf("%s holds, not %s", got.ID, holder.ID)
 	}
-	noError(t, c.Evict(ctx, "a/b", holder.ID, true))
+	noError(t, c.Admin().Evict(ctx, "a/b", holder.ID, true))
 	members(0, 0)
 	<-waiter
-	errtest.Is(t, c.Evict(ctx, "a/b", holder.ID, true), interlock.ErrLost, "evicted again")
+	errtest.Is(t, c.Admin().Evict(ctx, "a/b", holder.ID, true), interlock.ErrLost, "evicted again")
 }
 
 // Promise: who is told that others take a lock for another kind is told which of our programs do, also behind another
@@ -268,7 +268,7 @@ func TestADisagreementIsNotWithAnotherProgram(t *testing.T) {
 	go func() { _, _ = waiting.Mutex("a").Acquire(ctx) }()
 	c := open(t, "etcd://"+s.Addr)
 	await(t, "ours waits", func() bool {
-		q, err := c.Queue(ctx, "a")
+		q, err := c.Admin().Queue(ctx, "a")
 		return err == nil && len(q.Waiters) == 1
 	})
 	_, err = c.RWMutex("a").Reader().TryAcquire(ctx)

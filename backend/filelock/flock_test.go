@@ -74,7 +74,7 @@ func TestWaitersBehindFlockAreServedInOrder(t *testing.T) {
 				ok(t, lease.Release())
 			})
 			eventually(t, "it waits", func() bool {
-				q, err := b.Queue(t.Context(), "x")
+				q, err := b.Admin().Queue(t.Context(), "x")
 				ok(t, err)
 				return len(q.Waiters) == i+1
 			})
@@ -154,7 +154,7 @@ func TestAnotherProgramIsShown(t *testing.T) {
 	c := open(t, dir)
 	end := flock(t, filepath.Join(dir, "backup"))
 	var names []string
-	for q, err := range c.Queues(t.Context(), "") {
+	for q, err := range c.Admin().Queues(t.Context(), "") {
 		ok(t, err)
 		names = append(names, q.Name)
 		if len(q.Holders) != 1 || !q.Holders[0].Foreign || !strings.Contains(q.Holders[0].Owner, "another program, pid ") {
@@ -167,7 +167,7 @@ func TestAnotherProgramIsShown(t *testing.T) {
 	end()
 	lease := acquire(t, c.Mutex("backup", interlock.Note("why")))
 	defer lease.Release()
-	q, err := open(t, dir).Queue(t.Context(), "backup")
+	q, err := open(t, dir).Admin().Queue(t.Context(), "backup")
 	ok(t, err)
 	if len(q.Holders) != 1 || q.Holders[0].Foreign || q.Holders[0].Note != "why" {
 		t.Errorf("%+v", q)
@@ -179,13 +179,13 @@ func TestAnotherProgramCannotBeAsked(t *testing.T) {
 	dir := newDir(t)
 	c := open(t, dir)
 	end := flock(t, filepath.Join(dir, "backup"))
-	q, err := c.Queue(t.Context(), "backup")
+	q, err := c.Admin().Queue(t.Context(), "backup")
 	ok(t, err)
 	id := q.Holders[0].ID
 	ask := map[string]func() error{
-		"revoke":          func() error { return c.Revoke(t.Context(), "backup", id) },
-		"evict":           func() error { return c.Evict(t.Context(), "backup", id, false) },
-		"evict, by force": func() error { return c.Evict(t.Context(), "backup", id, true) },
+		"revoke":          func() error { return c.Admin().Revoke(t.Context(), "backup", id) },
+		"evict":           func() error { return c.Admin().Evict(t.Context(), "backup", id, false) },
+		"evict, by force": func() error { return c.Admin().Evict(t.Context(), "backup", id, true) },
 	}
 	for what, once := range ask {
 		if err := once(); !errors.Is(err, interlock.ErrInvalid) || !strings.Contains(err.Error(), q.Holders[0].Owner+", has locked") {
@@ -208,15 +208,15 @@ func TestAWaiterBehindFlockRests(t *testing.T) {
 	got := make(chan *interlock.Lease, 1)
 	go func() { got <- acquire(t, c.Mutex("x")) }()
 	eventually(t, "it waits", func() bool {
-		q, err := c.Queue(t.Context(), "x")
+		q, err := c.Admin().Queue(t.Context(), "x")
 		ok(t, err)
 		return len(q.Waiters) == 1
 	})
 	time.Sleep(100 * time.Millisecond)
-	before := c.Exchanges()
+	before := c.Admin().Exchanges()
 	began := time.Now()
 	time.Sleep(2 * time.Second)
-	if n, most := c.Exchanges()-before, uint64(4*time.Since(began).Seconds()); n > most {
+	if n, most := c.Admin().Exchanges()-before, uint64(4*time.Since(began).Seconds()); n > most {
 		t.Errorf("%d exchanges in %v", n, time.Since(began))
 	}
 	end()

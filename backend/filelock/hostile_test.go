@@ -24,12 +24,12 @@ func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
 	dir := newDir(t)
 	cmd, _ := start(t, hold, dir)
 	c := open(t, dir, interlock.TTL(time.Hour))
-	q, err := c.Queue(t.Context(), "x")
+	q, err := c.Admin().Queue(t.Context(), "x")
 	ok(t, err)
 	got := make(chan *interlock.Lease, 1)
 	go func() { got <- acquire(t, c.Mutex("x", interlock.Robust())) }()
 	eventually(t, "it waits", func() bool {
-		q, err := c.Queue(t.Context(), "x")
+		q, err := c.Admin().Queue(t.Context(), "x")
 		ok(t, err)
 		return len(q.Waiters) == 1
 	})
@@ -137,7 +137,7 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 		got := make(chan *interlock.Lease, 1)
 		go func() { got <- acquire(t, b.Mutex("x")) }()
 		eventually(t, "it waits", func() bool {
-			q, err := a.Queue(t.Context(), "x")
+			q, err := a.Admin().Queue(t.Context(), "x")
 			return err == nil && len(q.Waiters) == 1
 		})
 		ok(t, replace(dir))
@@ -153,7 +153,7 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 		lease = acquire(t, a.Mutex("y"))
 		go func() { got <- acquire(t, slow.Mutex("y")) }()
 		eventually(t, "it waits there", func() bool {
-			q, err := b.Queue(t.Context(), "y")
+			q, err := b.Admin().Queue(t.Context(), "y")
 			return err == nil && len(q.Waiters) == 1
 		})
 		ok(t, lease.Release())
@@ -202,7 +202,7 @@ func TestALeaseThatExpiresIsNotEvicted(t *testing.T) {
 		ok(t, cmd.Process.Signal(syscall.SIGSTOP))
 		c := open(t, dir)
 		eventually(t, "it has expired", func() bool {
-			q, err := c.Queue(t.Context(), "x")
+			q, err := c.Admin().Queue(t.Context(), "x")
 			ok(t, err)
 			return len(q.Holders) == 0 || q.Holders[0].Foreign // the file is still locked
 		})
@@ -259,7 +259,7 @@ func TestNamesHaveFilesOfTheirOwn(t *testing.T) {
 		defer lease.Release()
 	}
 	n := 0
-	for _, err := range c.Queues(t.Context(), "") {
+	for _, err := range c.Admin().Queues(t.Context(), "") {
 		ok(t, err)
 		n++
 	}
@@ -292,7 +292,7 @@ func TestRowsThatAreDamaged(t *testing.T) {
 // Promise: the doctor finds nothing wrong with a new directory.
 func TestCheck(t *testing.T) {
 	c := open(t, newDir(t))
-	for _, f := range c.Check(t.Context()) {
+	for _, f := range c.Admin().Check(t.Context()) {
 		if f.Status != "ok" {
 			t.Errorf("%+v", f)
 		}

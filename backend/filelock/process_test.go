@@ -210,7 +210,7 @@ func TestAThousandWaitersInEightProcesses(t *testing.T) {
 		all = append(all, s)
 	}
 	within(t, 10*patience, "they wait", func() bool {
-		q, err := c.Queue(t.Context(), "x")
+		q, err := c.Admin().Queue(t.Context(), "x")
 		ok(t, err)
 		return len(q.Waiters) == 8*perProcess
 	})

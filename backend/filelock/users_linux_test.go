@@ -203,7 +203,7 @@ func act(words []string, c **interlock.Client, held map[string]*interlock.Lease)
 		}
 	case "list":
 		var names []string
-		for q, err := range (*c).Queues(ctx, "") {
+		for q, err := range (*c).Admin().Queues(ctx, "") {
 			if err != nil {
 				return err
 			}

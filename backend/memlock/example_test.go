@@ -55,7 +55,7 @@ func ExamplePoint_Fail() {
 	if err != nil {
 		panic(err)
 	}
-	for q, err := range client.Queues(ctx, "") {
+	for q, err := range client.Admin().Queues(ctx, "") {
 		fmt.Println(q.Name, "holders:", len(q.Holders), "waiters:", len(q.Waiters), err)
 	}
 	fmt.Println("released:", lease.Release(), "faults to come:", d.Faults().Waiting())

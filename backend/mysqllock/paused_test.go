@@ -40,7 +40,7 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 			other := errtest.Must(interlock.Open(t.Context(), s.URL()))(t)
 			defer other.Close()
 
-			q, err := other.Queue(t.Context(), "nightly")
+			q, err := other.Admin().Queue(t.Context(), "nightly")
 			if left := q.Paused.Sub(began); err != nil || q.Paused.IsZero() == forgets || forgets && (left < longest || left > longest+time.Minute) {
 				t.Errorf("the crash was at %v: %+v, %v", began, q, err)
 			}

@@ -130,7 +130,7 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 
 func waiters(t *testing.T, c *interlock.Client, name string) (n int) {
 	t.Helper()
-	for q, err := range c.Queues(t.Context(), name) {
+	for q, err := range c.Admin().Queues(t.Context(), name) {
 		noError(t, err)
 		n += len(q.Waiters)
 	}

@@ -107,13 +107,13 @@ func disturbed(t *testing.T, s *pgtest.Server, addr, base string, more, last fun
 
 // evict asks for one ticket of each queue to be given up.
 func evict(t *testing.T, c *interlock.Client) (n int) {
-	for q, err := range c.Queues(t.Context(), "load/") {
+	for q, err := range c.Admin().Queues(t.Context(), "load/") {
 		if err != nil {
 			return n // its connection has been ended
 		}
 		all := append(q.Holders, q.Waiters...)
 		m := all[rand.IntN(len(all))]
-		if c.Evict(t.Context(), q.Name, m.ID, false) == nil {
+		if c.Admin().Evict(t.Context(), q.Name, m.ID, false) == nil {
 			n++
 		}
 	}

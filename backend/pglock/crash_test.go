@@ -167,7 +167,7 @@ func (k *kept) change() {
 	noError(k.t, err)
 	if rand.IntN(2) == 0 {
 		k.floor += 1 << 32
-		noError(k.t, k.o.RaiseToken(ctx, "kept/raised", k.floor))
+		noError(k.t, k.o.Admin().RaiseToken(ctx, "kept/raised", k.floor))
 		if k.raised < k.floor {
 			k.raised = k.floor
 		}

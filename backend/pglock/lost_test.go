@@ -21,7 +21,7 @@ func TestTokensOverAFailoverThatLosesGrants(t *testing.T) {
 	raise := func(floors ...uint64) func(*testing.T, *interlock.Client) {
 		return func(t *testing.T, c *interlock.Client) {
 			for _, floor := range floors {
-				noError(t, c.RaiseToken(t.Context(), "q", floor))
+				noError(t, c.Admin().RaiseToken(t.Context(), "q", floor))
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestTokensOverAFailoverThatLosesGrants(t *testing.T) {
 func raisedBy(n uint64) func(*testing.T, *interlock.Client) {
 	return func(t *testing.T, c *interlock.Client) {
 		l := acquired(t, c, "q")
-		noError(t, c.RaiseToken(t.Context(), "q", l.Token()+n))
+		noError(t, c.Admin().RaiseToken(t.Context(), "q", l.Token()+n))
 		noError(t, l.Release())
 	}
 }
@@ -88,13 +88,13 @@ func raisedLine(floor uint64) func(*testing.T, *interlock.Client) {
 			got <- err
 		}()
 		until(t, "the other one waits", func() bool {
-			for q, err := range c.Queues(t.Context(), "q") {
+			for q, err := range c.Admin().Queues(t.Context(), "q") {
 				noError(t, err)
 				return len(q.Waiters) == 1
 			}
 			return false
 		})
-		noError(t, c.RaiseToken(t.Context(), "q", floor))
+		noError(t, c.Admin().RaiseToken(t.Context(), "q", floor))
 		noError(t, held.Release())
 		noError(t, <-got)
 	}

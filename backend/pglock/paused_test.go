@@ -21,7 +21,7 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	all := clients(t, 2, s.URL(), interlock.TTL(ttl))
 	a, b := all[0], all[1]
 	held := errtest.Must(a.Mutex("nightly").Acquire(t.Context()))(t)
-	free := errtest.Must(b.Queue(t.Context(), "free"))(t)
+	free := errtest.Must(b.Admin().Queue(t.Context(), "free"))(t)
 	if !free.Paused.IsZero() {
 		t.Errorf("before the crash nothing is granted until %v", free.Paused)
 	}
@@ -69,7 +69,7 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	for range waits {
 		(<-ends)()
 	}
-	q := errtest.Must(b.Queue(t.Context(), "nightly"))(t)
+	q := errtest.Must(b.Admin().Queue(t.Context(), "nightly"))(t)
 	if left := q.Paused.Sub(began); left < ttl || left > ttl+time.Minute {
 		t.Errorf("the crash was at %v, and nothing is granted until %v", began, q.Paused)
 	}

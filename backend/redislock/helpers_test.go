@@ -169,7 +169,7 @@ func waiting(t *testing.T, c *interlock.Client, name string, n int) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(2 * time.Millisecond) {
 		got := 0
-		for q, err := range c.Queues(t.Context(), name) {
+		for q, err := range c.Admin().Queues(t.Context(), name) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func TestTokensGrowWhenTheClockIsSetBack(t *testing.T) {
 	c := open()
 	g := &growing{t: t}
 	g.with("before", c)
-	if err := c.RaiseToken(t.Context(), "raised", 1<<62); err != nil {
+	if err := c.Admin().RaiseToken(t.Context(), "raised", 1<<62); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []time.Duration{-30 * time.Minute, -time.Hour, 10 * time.Second, -24 * time.Hour} {

@@ -67,7 +67,7 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 				"Barrier.Wait": b.Barrier("b").Wait,
 				"Latch.Wait":   b.Latch("l").Wait,
 				"Follow": func(ctx context.Context) error {
-					for _, err := range b.Follow(ctx, "m") {
+					for _, err := range b.Admin().Follow(ctx, "m") {
 						if err != nil {
 							return err
 						}
@@ -79,7 +79,7 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 				told[what] = came
 				go func() { came <- wait(ctx) }()
 			}
-			for q, err := range a.Follow(ctx, "m") {
+			for q, err := range a.Admin().Follow(ctx, "m") {
 				noError(t, err)
 				if len(q.Waiters) == 2 {
 					break

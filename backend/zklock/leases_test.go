@@ -236,7 +236,7 @@ func inspectShared(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
 		t.Errorf("a %s of %d", q.Kind, q.Capacity)
 	}
 	var names []string
-	for q, err := range c.Queues(ctx, "seen") {
+	for q, err := range c.Admin().Queues(ctx, "seen") {
 		noError(t, err)
 		names = append(names, q.Name)
 	}

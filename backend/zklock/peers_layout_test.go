@@ -115,7 +115,7 @@ func TestKazooCannotBeAsked(t *testing.T) {
 			t.Fatalf("a lock of kazoo is shown as %+v", m)
 		}
 		for what, err := range map[string]error{
-			"Revoke": c.Revoke(limited(t), name, m.ID), "Evict": c.Evict(limited(t), name, m.ID, false),
+			"Revoke": c.Admin().Revoke(limited(t), name, m.ID), "Evict": c.Admin().Evict(limited(t), name, m.ID, false),
 		} {
 			if !errors.Is(err, interlock.ErrInvalid) || !strings.Contains(err.Error(), "kazoo") {
 				t.Errorf("%s: %v", what, err)
@@ -132,7 +132,7 @@ func TestKazooCannotBeAsked(t *testing.T) {
 	c := program(t, s.Addr, "")
 	noError(t, java.Mutex("/c").Acquire(limited(t)))
 	m := watchQueue(t, c, "c", func(q interlock.Queue) bool { return len(q.Holders) == 1 }).Holders[0]
-	noError(t, c.Evict(limited(t), "c", m.ID, false))
+	noError(t, c.Admin().Evict(limited(t), "c", m.ID, false))
 	q := watchQueue(t, c, "c", func(interlock.Queue) bool { return true })
 	if len(q.Holders) != 1 || q.Holders[0].Owner != "" || !q.Holders[0].Foreign {
 		t.Errorf("a lock of Curator that was asked for is shown as %+v", q)

@@ -300,7 +300,7 @@ func revokePeer(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
 	noError(t, l.MakeRevocable())
 	noError(t, l.Acquire(ctx))
 	q := watchQueue(t, c, "revocable", func(q interlock.Queue) bool { return len(q.Holders) == 1 })
-	noError(t, c.Revoke(ctx, "revocable", q.Holders[0].ID))
+	noError(t, c.Admin().Revoke(ctx, "revocable", q.Holders[0].ID))
 	e, err := java.Await(ctx, zkpeer.Revoked)
 	noError(t, err)
 	if e.Path != "/revocable" {
@@ -395,7 +395,7 @@ func watchQueue(t *testing.T, c *interlock.Client, name string, ok func(interloc
 	t.Helper()
 	var q interlock.Queue
 	var err error
-	for q, err = range c.Follow(limited(t), name) {
+	for q, err = range c.Admin().Follow(limited(t), name) {
 		noError(t, err)
 		if ok(q) {
 			return q

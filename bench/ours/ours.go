@@ -43,7 +43,7 @@ func contender(url func(workload.Options) string, name, settings string, opts ..
 					}
 				},
 				Waiting: func(ctx context.Context, name string) (int, error) {
-					q, err := c.Queue(ctx, name)
+					q, err := c.Admin().Queue(ctx, name)
 					return len(q.Waiters), err
 				},
 				Close: c.Close,

@@ -82,7 +82,7 @@ func TestAMultiLockOverFourBackendsLeavesNothingLocked(t *testing.T) {
 		lease := acquire(whole)
 		for _, i := range order {
 			r := all[i]
-			if err := r.other.Evict(ctx, r.lock.Name(), lease.Parts()[i].ID(), true); err != nil && !errors.Is(err, interlock.ErrLost) {
+			if err := r.other.Admin().Evict(ctx, r.lock.Name(), lease.Parts()[i].ID(), true); err != nil && !errors.Is(err, interlock.ErrLost) {
 				t.Fatalf("%v: evict from %s: %v", order, r.name, err)
 			}
 			if i == order[0] {
@@ -112,7 +112,7 @@ func TestAMultiLockOverFourBackendsLeavesNothingLocked(t *testing.T) {
 	lostAndFree(lease)
 	for _, r := range all {
 		left := func() (q interlock.Queue, found bool, err error) {
-			for q, err := range r.other.Queues(ctx, "") {
+			for q, err := range r.other.Admin().Queues(ctx, "") {
 				return q, true, err
 			}
 			return q, false, nil

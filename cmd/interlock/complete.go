@@ -94,7 +94,7 @@ func (o *options) completes(most int, next cobra.ShellCompDirective, words func(
 // locks yields the names of the wanted locks.
 func locks(ctx context.Context, c *interlock.Client, begin string, wanted func(interlock.Queue) bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for q, err := range c.Queues(ctx, begin) {
+		for q, err := range c.Admin().Queues(ctx, begin) {
 			if (err != nil || wanted(q)) && !yield(q.Name, err) {
 				return
 			}
@@ -106,7 +106,7 @@ func locks(ctx context.Context, c *interlock.Client, begin string, wanted func(i
 func completeStored(o *options, kind string) cobra.CompletionFunc {
 	return o.completes(1, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, _ []string, begin string) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
-			for s, err := range c.Stored(ctx, begin) {
+			for s, err := range c.Admin().Stored(ctx, begin) {
 				if (err != nil || s.Kind == kind) && !yield(s.Name, err) {
 					return
 				}
@@ -134,7 +134,7 @@ func completeIDs(o *options, wanted func(interlock.Member) bool) cobra.Completio
 			return locks(ctx, c, begin, func(q interlock.Queue) bool { return slices.ContainsFunc(slices.Concat(q.Holders, q.Waiters), wanted) })
 		}
 		return func(yield func(string, error) bool) {
-			q, err := c.Queue(ctx, args[0])
+			q, err := c.Admin().Queue(ctx, args[0])
 			short := shortIDs(q)
 			for _, m := range slices.Concat(q.Holders, q.Waiters) {
 				what := "holds: "

@@ -357,7 +357,7 @@ func TestNoFalseAlarmInARandomRun(t *testing.T) {
 				t.Fatal("a deadlock is found that is over")
 			}
 			for _, c := range lookers {
-				for q, err := range c.Queues(ctx, "lock") {
+				for q, err := range c.Admin().Queues(ctx, "lock") {
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -23,7 +23,7 @@ asked; one that cannot be asked is an error.`,
 			if err != nil {
 				return err
 			}
-			if err := t.Evict(ctx, t.name, m.ID, force); err != nil {
+			if err := t.Admin().Evict(ctx, t.name, m.ID, force); err != nil {
 				return absent(err)
 			}
 			if m.Foreign && m.Token != 0 && !force {

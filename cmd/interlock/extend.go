@@ -54,7 +54,7 @@ func fixed(ctx context.Context, t task) (*interlock.Lease, error) {
 	if id == "" {
 		return nil, usage("ID is empty: it is the first word that acquire has written")
 	}
-	q, err := t.Queue(ctx, name)
+	q, err := t.Admin().Queue(ctx, name)
 	if err != nil {
 		return nil, err
 	}

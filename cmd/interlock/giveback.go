@@ -54,7 +54,7 @@ func giveBack(data []byte) {
 		}
 		defer c.Close()
 		for i, name := range t.Names {
-			_ = c.Evict(ctx, name, t.IDs[i], true)
+			_ = c.Admin().Evict(ctx, name, t.IDs[i], true)
 		}
 		return nil
 	})

@@ -68,7 +68,7 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 	defer cancel()
 	go func() { _, _ = waiter.Mutex("a").Acquire(waits) }()
 	eventually(t, "one waits", func() bool {
-		q, err := c.Queue(t.Context(), "a")
+		q, err := c.Admin().Queue(t.Context(), "a")
 		return err == nil && len(q.Waiters) == 1
 	})
 	_, err = interlock.NewValue[[]byte](c, "v").Set(t.Context(), []byte("value"), 0)

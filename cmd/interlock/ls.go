@@ -78,7 +78,7 @@ type list []interlock.Queue
 // listed is what can be read, also if there is an error: a row that cannot be read hides no other.
 func listed(ctx context.Context, c *interlock.Client, prefix string) (list, error) {
 	var l list
-	for q, err := range c.Queues(ctx, prefix) {
+	for q, err := range c.Admin().Queues(ctx, prefix) {
 		if err != nil {
 			return l, err
 		}

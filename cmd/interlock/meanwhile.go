@@ -105,7 +105,7 @@ func (j *job) onlook(ctx context.Context, looks looks) (stop func()) {
 func (j *job) holders(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for name := range j.lookedAt(ctx) {
-			for q, err := range j.c.Follow(ctx, name) {
+			for q, err := range j.c.Admin().Follow(ctx, name) {
 				if err == nil && len(j.names) > 1 && !j.waitsIn(q) {
 					break // for the next of the names
 				}
@@ -148,7 +148,7 @@ func (j *job) holder(ctx context.Context) string {
 	ctx, cancel := answering(ctx, glance)
 	defer cancel()
 	for _, name := range slices.Sorted(slices.Values(j.names)) {
-		switch q, err := j.c.Queue(ctx, name); {
+		switch q, err := j.c.Admin().Queue(ctx, name); {
 		case err != nil:
 			return ""
 		case len(q.Holders) == 0:

@@ -50,14 +50,14 @@ after the other, and unset it. Without N the number that is in force is printed.
 				var err error
 				switch {
 				case unset:
-					err = t.UnsetPermits(ctx, t.name)
+					err = t.Admin().UnsetPermits(ctx, t.name)
 				case n > 0:
-					err = t.SetPermits(ctx, t.name, n)
+					err = t.Admin().SetPermits(ctx, t.name, n)
 				}
 				set := n > 0
 				if err == nil && !set {
 					var q interlock.Queue
-					q, err = t.Queue(ctx, t.name)
+					q, err = t.Admin().Queue(ctx, t.name)
 					if set = q.PermitsSet; q.Kind == "semaphore" {
 						n = q.Capacity
 					}

@@ -57,9 +57,9 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 				}
 			}
 			return o.with(func(ctx context.Context, t task) error {
-				whose, raise := "all locks", t.RaiseTokens
+				whose, raise := "all locks", t.Admin().RaiseTokens
 				if !all {
-					whose, raise = plain(name), func(ctx context.Context, floor uint64) error { return t.RaiseToken(ctx, name, floor) }
+					whose, raise = plain(name), func(ctx context.Context, floor uint64) error { return t.Admin().RaiseToken(ctx, name, floor) }
 				}
 				if err := raise(ctx, floor); err != nil {
 					return err

@@ -22,7 +22,7 @@ out if there is one holder.`,
 			if err != nil {
 				return err
 			}
-			if err := t.Revoke(ctx, t.name, m.ID); err != nil {
+			if err := t.Admin().Revoke(ctx, t.name, m.ID); err != nil {
 				return absent(err)
 			}
 			say(t.cmd, "asked %s to give %s up", owner(m), plain(t.name))
@@ -41,7 +41,7 @@ func absent(err error) error {
 
 // picked reads the lock and finds the member that is meant.
 func picked(ctx context.Context, t task) (interlock.Member, error) {
-	q, err := t.Queue(ctx, t.name)
+	q, err := t.Admin().Queue(ctx, t.name)
 	if err != nil {
 		return interlock.Member{}, err
 	}

@@ -44,7 +44,7 @@ type known struct {
 
 // named reads all that has a name.
 func named(ctx context.Context, c *interlock.Client, name string) (known, error) {
-	q, err := c.Queue(ctx, name)
+	q, err := c.Admin().Queue(ctx, name)
 	if err != nil {
 		return known{}, err
 	}

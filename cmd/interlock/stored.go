@@ -47,7 +47,7 @@ func (s *stored) read(ctx context.Context, c *interlock.Client) (there bool, err
 }
 
 func allStored(ctx context.Context, c *interlock.Client, prefix string) (all []stored, err error) {
-	for found, err := range c.Stored(ctx, prefix) {
+	for found, err := range c.Admin().Stored(ctx, prefix) {
 		if err != nil {
 			return all, err
 		}

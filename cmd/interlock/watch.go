@@ -58,7 +58,7 @@ type watcher struct {
 
 // follow writes each state of a lock.
 func (w *watcher) follow(ctx context.Context, name string) error {
-	for q, err := range w.c.Follow(ctx, name) {
+	for q, err := range w.c.Admin().Follow(ctx, name) {
 		if err != nil {
 			return err
 		}

@@ -18,12 +18,12 @@ var revocation = rule{
 		lease := t.acquire(a.Mutex("m"))
 		next := t.async(b.Mutex("m"))
 		t.waiting(b, "m", 1)
-		t.ok(b.Revoke(t.ctx, "m", lease.ID()), "Revoke")
+		t.ok(b.Admin().Revoke(t.ctx, "m", lease.ID()), "Revoke")
 		wait(t, lease.Revoked(), "the holder is told that it is asked for the lock")
 		t.ok(lease.Err(), "a lease that was asked for")
 		notYet(t, next, "Revoke has taken the lock away")
 		t.passOn(lease, next, "the next holder is served")
-		t.is(b.Revoke(t.ctx, "m", lease.ID()), interlock.ErrLost, "Revoke of a lease that is over")
+		t.is(b.Admin().Revoke(t.ctx, "m", lease.ID()), interlock.ErrLost, "Revoke of a lease that is over")
 	},
 }
 
@@ -37,7 +37,7 @@ var eviction = rule{
 		defer cancel()
 		next := t.async(b.Mutex("m", interlock.Robust()))
 		t.waiting(b, "m", 1)
-		t.ok(b.Evict(t.ctx, "m", lease.ID(), false), "Evict")
+		t.ok(b.Admin().Evict(t.ctx, "m", lease.ID(), false), "Evict")
 		wait(t, ctx.Done(), "the context of a holder that is evicted ends")
 		t.is(context.Cause(ctx), interlock.ErrEvicted, "the context of a holder that was evicted")
 		t.is(lease.Err(), interlock.ErrLost, "the lease of a holder that was evicted")
@@ -67,7 +67,7 @@ var evictedWaiter = rule{
 		id := t.waiting(a, "m", 1)[0].ID
 		second := t.async(c.Mutex("m"))
 		t.waiting(a, "m", 2)
-		t.ok(a.Evict(t.ctx, "m", id, false), "Evict of a waiter")
+		t.ok(a.Admin().Evict(t.ctx, "m", id, false), "Evict of a waiter")
 		if e := wait(t, events, "the event that a waiter has lost its place"); e.Name != "m" {
 			t.Fatalf("the event is %+v", e)
 		}
@@ -91,7 +91,7 @@ var force = rule{
 			lease := t.acquire(a.Mutex("m"))
 			next := t.async(b.Mutex("m"))
 			t.waiting(b, "m", 1)
-			if err := b.Evict(t.ctx, "m", lease.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
+			if err := b.Admin().Evict(t.ctx, "m", lease.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
 				t.ok(err, "Evict with force")
 			}
 			got := t.get(next, "the next holder is served at once")
@@ -129,7 +129,7 @@ var overrunning = rule{
 			})
 		})
 		wait(t, begun, "the work begins")
-		if err := b.Evict(t.ctx, "jobs/m", lease.ID(), false); !errors.Is(err, interlock.ErrLost) || t.variant == plain {
+		if err := b.Admin().Evict(t.ctx, "jobs/m", lease.ID(), false); !errors.Is(err, interlock.ErrLost) || t.variant == plain {
 			t.ok(err, "Evict")
 		}
 		first := wait(t, events, "the event that work goes on after the loss")
@@ -140,10 +140,10 @@ var overrunning = rule{
 			t.Helper()
 			var all []interlock.Queue
 			t.eventually(what, func() bool {
-				q, err := b.Queue(t.ctx, "jobs/m")
+				q, err := b.Admin().Queue(t.ctx, "jobs/m")
 				t.ok(err, "Queue")
 				all = []interlock.Queue{q}
-				for q, err := range b.Queues(t.ctx, "jobs/") {
+				for q, err := range b.Admin().Queues(t.ctx, "jobs/") {
 					if t.variant == plain {
 						t.ok(err, "Queues")
 					}

@@ -105,7 +105,7 @@ var tokens = rule{
 			next(b.Mutex("m", interlock.Hold(limit)))
 		}
 		floor := last + 1<<24
-		t.ok(b.RaiseToken(t.ctx, "m", floor), "RaiseToken")
+		t.ok(b.Admin().RaiseToken(t.ctx, "m", floor), "RaiseToken")
 		last = floor
 		next(a.Mutex("m"))
 		next(b.Mutex("m"))

@@ -166,7 +166,7 @@ var observing = rule{
 				}
 				return last
 			}), t.done(func() (last error) {
-				for _, last = range c.Follow(ctx, "m") {
+				for _, last = range c.Admin().Follow(ctx, "m") {
 					first()
 				}
 				return last
@@ -227,7 +227,7 @@ var leaderValue = rule{
 		leads("old, ready")
 		second := t.begin(func() (*interlock.Lease, error) { return f.Campaign(t.ctx, "next") })
 		t.waiting(c, "e", 1)
-		if err := c.Evict(t.ctx, "e", old.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
+		if err := c.Admin().Evict(t.ctx, "e", old.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
 			t.ok(err, "Evict with force")
 		}
 		next := t.get(second, "the next candidate leads")
@@ -287,13 +287,13 @@ var stickiness = rule{
 		lock := a.Mutex("m", interlock.Sticky())
 		t.release(t.acquire(lock))
 		const times = 200
-		before := a.Exchanges()
+		before := a.Admin().Exchanges()
 		for range times {
 			lease, err := lock.Acquire(t.ctx)
 			t.ok(err, "acquire again")
 			t.ok(lease.Release(), "release again")
 		}
-		if used := a.Exchanges() - before; used > times/10 { // heartbeats come all the time
+		if used := a.Admin().Exchanges() - before; used > times/10 { // heartbeats come all the time
 			t.Fatalf("a sticky lock was acquired again %d times with %d exchanges", times, used)
 		}
 		t.release(t.get(t.async(b.Mutex("m")), "another client is served"))
@@ -310,7 +310,7 @@ var stored = rule{
 		shows := func(prefix string, want ...interlock.Stored) {
 			t.Helper()
 			var got []interlock.Stored
-			for s, err := range b.Stored(t.ctx, prefix) {
+			for s, err := range b.Admin().Stored(t.ctx, prefix) {
 				t.ok(err, "Stored")
 				got = append(got, s)
 			}
@@ -352,7 +352,7 @@ var inspection = rule{
 		defer cancel()
 		states := make(chan interlock.Queue, 1000)
 		follower := t.done(func() error {
-			for q, err := range c.Follow(ctx, "jobs/s") {
+			for q, err := range c.Admin().Follow(ctx, "jobs/s") {
 				if err != nil {
 					return err
 				}
@@ -370,7 +370,7 @@ var inspection = rule{
 			}
 		}
 		shows(0, 0)
-		if q, err := c.Queue(t.ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
+		if q, err := c.Admin().Queue(t.ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
 			t.Fatalf("of a lock that nobody wants Queue shows %+v, %v", q, err)
 		}
 		before := time.Now()
@@ -387,7 +387,7 @@ var inspection = rule{
 			w.Owner != "owner b" || w.Note != "" || w.Units != 3 || w.Token != 0 || w.ID == h.ID {
 			t.Fatalf("Follow shows %+v", q)
 		}
-		if now, err := c.Queue(t.ctx, "jobs/s"); err != nil || now.Kind != q.Kind || now.Capacity != q.Capacity ||
+		if now, err := c.Admin().Queue(t.ctx, "jobs/s"); err != nil || now.Kind != q.Kind || now.Capacity != q.Capacity ||
 			len(now.Holders) != 1 || now.Holders[0].ID != h.ID || len(now.Waiters) != 1 || now.Waiters[0].ID != w.ID {
 			t.Fatalf("Follow shows %+v, and Queue %+v, %v", q, now, err)
 		}
@@ -395,7 +395,7 @@ var inspection = rule{
 			t.Fatalf("Follow shows that the holder, with a TTL of %v, is over in %v", a.TTL(), left)
 		}
 		var names []string
-		for q, err := range c.Queues(t.ctx, "jobs/") {
+		for q, err := range c.Admin().Queues(t.ctx, "jobs/") {
 			t.ok(err, "Queues")
 			names = append(names, q.Name)
 			if q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed) {

@@ -91,7 +91,7 @@ var setPermits = rule{
 		one, two := t.acquire(sem(a, 1, 2)), t.acquire(sem(b, 1, 2))
 		next := t.async(sem(c, 2, 2))
 		t.waiting(a, "s", 1)
-		t.ok(c.SetPermits(t.ctx, "s", 4), "SetPermits from 2 to 4")
+		t.ok(c.Admin().SetPermits(t.ctx, "s", 4), "SetPermits from 2 to 4")
 		three := t.get(next, "who waits for two permits is served when there are two more")
 		if q := t.look(a, "s"); q.Capacity != 4 || !q.PermitsSet {
 			t.Fatalf("four permits were set; inspection shows %+v", q)
@@ -99,7 +99,7 @@ var setPermits = rule{
 		t.busy(sem(a, 1, 4), "all four permits are held")
 		t.busy(sem(b, 1, 2), "all four permits are held, of which the program knows two")
 
-		t.ok(c.SetPermits(t.ctx, "s", 1), "SetPermits from 4 to 1")
+		t.ok(c.Admin().SetPermits(t.ctx, "s", 1), "SetPermits from 4 to 1")
 		t.ok(one.Err(), "a holder beyond the new number")
 		fourth := t.async(sem(a, 1, 4)) // says the number of before
 		t.waiting(a, "s", 1)
@@ -116,7 +116,7 @@ var setPermitsStay = rule{
 	promise: "The number of permits that was set counts for programs that say another one, until it is unset; without it a mismatch is an error.",
 	check: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
-		t.ok(a.SetPermits(t.ctx, "s", 3), "SetPermits before anybody holds")
+		t.ok(a.Admin().SetPermits(t.ctx, "s", 3), "SetPermits before anybody holds")
 		for range 2 { // also when nobody has held in between
 			old, next := t.acquire(a.Semaphore("s", 2)), t.acquire(b.Semaphore("s", 5))
 			third := t.acquire(c.Semaphore("s", 2))
@@ -127,7 +127,7 @@ var setPermitsStay = rule{
 			t.release(next, third)
 		}
 		lease := t.acquire(b.Semaphore("s", 5))
-		t.ok(c.UnsetPermits(t.ctx, "s"), "UnsetPermits")
+		t.ok(c.Admin().UnsetPermits(t.ctx, "s"), "UnsetPermits")
 		t.is(t.refused(a.Semaphore("s", 2)), interlock.ErrMismatch, "two permits, while three are in use and not set any more")
 		t.release(lease)
 		two := t.acquire(a.Semaphore("s", 2))
@@ -135,8 +135,8 @@ var setPermitsStay = rule{
 		t.release(two)
 
 		mutex := t.acquire(a.Mutex("m"))
-		t.is(b.SetPermits(t.ctx, "m", 2), interlock.ErrMismatch, "SetPermits of a mutex")
-		t.is(b.SetPermits(t.ctx, "s", 0), interlock.ErrInvalid, "no permits")
+		t.is(b.Admin().SetPermits(t.ctx, "m", 2), interlock.ErrMismatch, "SetPermits of a mutex")
+		t.is(b.Admin().SetPermits(t.ctx, "s", 0), interlock.ErrInvalid, "no permits")
 		t.release(mutex)
 	},
 }

@@ -156,7 +156,7 @@ func (t *trial) nothingLeft() {
 	var left []string
 	t.eventually("no ticket is left behind", func() bool {
 		left = nil
-		for q, err := range c.Queues(t.ctx, "") {
+		for q, err := range c.Admin().Queues(t.ctx, "") {
 			if err != nil {
 				left = append(left, err.Error())
 				break
@@ -336,7 +336,7 @@ func (t *trial) behind(next <-chan result, c *interlock.Client, name string) {
 // look reads a queue.
 func (t *trial) look(c *interlock.Client, name string) (q interlock.Queue) {
 	t.Helper()
-	for found, err := range c.Follow(t.ctx, name) {
+	for found, err := range c.Admin().Follow(t.ctx, name) {
 		t.ok(err, "look at "+name)
 		q = found
 		break

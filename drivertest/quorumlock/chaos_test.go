@@ -269,7 +269,7 @@ func awaitMembers(t *testing.T, target string, ttl time.Duration, n int) {
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 		good := 0
 		last = ""
-		for _, f := range c.Check(t.Context()) {
+		for _, f := range c.Admin().Check(t.Context()) {
 			if f.Check == "members" || f.Check == "restarts" {
 				last += f.Detail + "; "
 				if f.Status == "ok" {

@@ -228,7 +228,7 @@ func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 				if err := l.Release(); err != nil {
 					t.Error(err)
 				}
-				for q, err := range other.Queues(t.Context(), "") {
+				for q, err := range other.Admin().Queues(t.Context(), "") {
 					if err != nil || len(q.Waiters) != 1 || q.Waiters[0].At != urls[0] {
 						t.Errorf("what %s keeps is shown as %+v, %v", urls[0], q.Waiters, err)
 					}
@@ -288,7 +288,7 @@ func TestTheDoctorComparesTheClocksOfTheMembers(t *testing.T) {
 	c := openQuorum(t, urls, ttl)
 	clocks := func() interlock.Finding {
 		t.Helper()
-		for _, f := range c.Check(t.Context()) {
+		for _, f := range c.Admin().Check(t.Context()) {
 			if f.Check == "clocks" {
 				return f
 			}

@@ -129,7 +129,7 @@ func (s *stand) stock(want int) {
 
 // leaseID is that of whoever holds the lock of item 42.
 func (s *stand) leaseID() (string, error) {
-	q, err := s.other.Queue(context.Background(), "items/42")
+	q, err := s.other.Admin().Queue(context.Background(), "items/42")
 	if err == nil && len(q.Holders) == 0 {
 		err = errors.New("nobody holds the item")
 	}
@@ -145,7 +145,7 @@ func (s *stand) evict(force bool) error {
 	if err != nil {
 		return err
 	}
-	return s.other.Evict(context.Background(), "items/42", id, force)
+	return s.other.Admin().Evict(context.Background(), "items/42", id, force)
 }
 
 // once has pay do something at its first call.

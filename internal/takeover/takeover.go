@@ -41,7 +41,7 @@ func LosesReleases(t *testing.T, url string, stopReceiving, failOver func()) {
 		_, err := other.Mutex("wanted").Acquire(wait)
 		gaveUp <- err
 	}()
-	for q, err := range c.Follow(ctx, "wanted") {
+	for q, err := range c.Admin().Follow(ctx, "wanted") {
 		if err != nil {
 			t.Fatal(err)
 		}

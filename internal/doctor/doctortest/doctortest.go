@@ -51,7 +51,7 @@ func Consult(t *testing.T, url string) (Report, error) {
 	c, why := interlock.Open(t.Context(), url)
 	if why == nil {
 		defer c.Close()
-		return report(t, c.Check(t.Context())), nil
+		return report(t, c.Admin().Check(t.Context())), nil
 	}
 	all, err := interlock.Examine(t.Context(), url)
 	if err != nil {
