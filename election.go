@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -44,7 +45,22 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 // leadership is lost; once f has returned, Lead campaigns again. Lead ends when f returns
 // while it leads, or when ctx ends.
 func (e *Election) Lead(ctx context.Context, value string, f func(context.Context) error) error {
+	return e.LeadWhile(ctx, value, nil, f)
+}
+
+// LeadWhile is Lead of a candidate that may be unfit to lead: one that cannot reach what it needs, or whose
+// work makes no progress. It calls healthy before it campaigns, and every third of the TTL while it leads. When that
+// returns an error, or has not returned within a TTL, the leadership is lost: the context of f ends
+// with ErrLost as its cause, which names the error. The next candidate leads when f has returned, or a TTL later at
+// most. LeadWhile campaigns again, behind the others, when f has returned and healthy returns nil.
+//
+// The context of healthy ends after a TTL, and with ctx. A call that does not heed it is left behind, and
+// may still run when the next one begins. Without healthy (nil) this is Lead.
+func (e *Election) LeadWhile(ctx context.Context, value string, healthy, f func(context.Context) error) error {
 	for {
+		for healthy != nil && e.ask(ctx, healthy) != nil && e.pause(ctx) {
+			continue
+		}
 		lease, err := e.Campaign(ctx, value)
 		if err != nil {
 			return err
@@ -52,11 +68,53 @@ func (e *Election) Lead(ctx context.Context, value string, f func(context.Contex
 		led := false // until f had returned
 		err = lease.do(ctx, func(ctx context.Context) error {
 			defer func() { led = lease.Err() == nil }()
+			asking, stop := context.WithCancel(ctx)
+			defer stop()
+			if healthy != nil {
+				e.c.background(func() { e.lookAfter(asking, lease, healthy) })
+			}
 			return f(ctx)
 		})
 		if led || !errors.Is(lease.Err(), ErrLost) || ctx.Err() != nil {
 			return err
 		}
+	}
+}
+
+// lookAfter gives the leadership up when the leader is not healthy any more.
+func (e *Election) lookAfter(ctx context.Context, lease *Lease, healthy func(context.Context) error) {
+	for e.pause(ctx) {
+		if err := e.ask(ctx, healthy); err != nil && ctx.Err() == nil {
+			e.leaseIn(lease).t.giveUp(fmt.Errorf("the leader is not healthy: %w", err))
+			return
+		}
+	}
+}
+
+// ask calls healthy, and waits for it no longer than until ctx or a TTL is over.
+func (e *Election) ask(ctx context.Context, healthy func(context.Context) error) error {
+	ttl := e.c.TTL()
+	ctx, cancel := context.WithTimeoutCause(ctx, ttl, fmt.Errorf("its check has not returned within %v", ttl))
+	defer cancel()
+	said := make(chan error, 1)
+	go func() { said <- healthy(ctx) }()
+	select {
+	case err := <-said:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pause reports false if ctx has ended.
+func (e *Election) pause(ctx context.Context) bool {
+	next := time.NewTimer(e.c.TTL() / 3)
+	defer next.Stop()
+	select {
+	case <-next.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -173,7 +173,7 @@ func (n *session) renew(began driver.Instant) error {
 		case r.State == driver.Gone:
 			t.gone(t.vanished())
 		case r.State == driver.Evicted:
-			t.evict()
+			t.giveUp(ErrEvicted)
 		case r.State == driver.Unasked:
 			t.doubted(r.Why, began)
 		}

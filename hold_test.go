@@ -2,6 +2,7 @@ package interlock_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -317,6 +318,100 @@ func TestAtMostHandsTheLeadershipOn(t *testing.T) {
 		if want := []string{"a", "b", "a", "b"}; !slices.Equal(led, want) {
 			t.Errorf("led: %q, want %q", led, want)
 		}
+	})
+}
+
+// Promise: a leader that is not healthy leads no more: its context names the reason, the next one leads when it has
+// stopped, or a TTL later although it goes on, and it stands again when it is healthy.
+func TestAnUnhealthyLeaderHandsTheLeadershipOn(t *testing.T) {
+	ill := errors.New("the disk is full")
+	for name, c := range map[string]struct {
+		check func(context.Context) error // from the third call on
+		stops bool
+		why   string
+		after time.Duration // the loss, from when the next check is due
+	}{
+		"an error":              {func(context.Context) error { return ill }, true, "is not healthy: the disk is full", 0},
+		"an error, and goes on": {func(context.Context) error { return ill }, false, "is not healthy: the disk is full", 0},
+		"no answer":             {func(context.Context) error { time.Sleep(3 * ttl); return nil }, true, "has not returned within", ttl},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				a, b := pair(t)
+				ctx, end := context.WithCancel(ctx)
+				var all sync.WaitGroup
+				var calls atomic.Int32
+				terms := 0
+				began, lost, next := time.Now(), time.Duration(0), time.Duration(0)
+				all.Go(func() {
+					_ = a.Election("e").LeadWhile(ctx, "a", func(ctx context.Context) error {
+						if calls.Add(1) == 3 {
+							return c.check(ctx)
+						}
+						return nil
+					}, func(ctx context.Context) error {
+						if terms++; terms > 1 {
+							end()
+						}
+						<-ctx.Done()
+						if terms == 1 {
+							lost = time.Since(began)
+							wantErr(t, context.Cause(ctx), interlock.ErrLost)
+							if why := context.Cause(ctx).Error(); !strings.Contains(why, c.why) {
+								t.Error(why)
+							}
+							if !c.stops {
+								time.Sleep(2 * ttl)
+							}
+						}
+						return nil
+					})
+				})
+				synctest.Wait()
+				all.Go(func() {
+					lease := acquire(t, b.Election("e").Candidate("b"))
+					next = time.Since(began)
+					time.Sleep(time.Second)
+					ok(t, lease.Release())
+				})
+				all.Wait()
+				time.Sleep(3 * ttl) // a check is left behind
+				if want := 2*ttl/3 + c.after; lost < want-time.Second || lost > want+time.Second {
+					t.Errorf("it is lost after %v, want %v", lost, want)
+				}
+				switch {
+				case c.stops && next != lost:
+					t.Errorf("the next one leads %v after one that has stopped", next-lost)
+				case !c.stops && (next <= lost || next > lost+ttl):
+					t.Errorf("the next one leads %v after one that goes on", next-lost)
+				}
+				if terms != 2 {
+					t.Errorf("it has led %d times, want twice", terms)
+				}
+			})
+		})
+	}
+}
+
+// Promise: a candidate that is not healthy stands in nobody's way, and its Lead ends with its context.
+func TestAnUnhealthyCandidateDoesNotStand(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		ctx, end := context.WithTimeout(ctx, 10*ttl)
+		defer end()
+		led := make(chan error, 1)
+		go func() {
+			led <- a.Election("e").LeadWhile(ctx, "a", func(context.Context) error { return errors.New("not yet") }, func(context.Context) error {
+				t.Error("it leads")
+				return nil
+			})
+		}()
+		time.Sleep(5 * ttl)
+		q := errtest.Must(b.Admin().Queue(ctx, "e"))(t)
+		if n := len(q.Holders) + len(q.Waiters); n > 0 {
+			t.Errorf("%d stand", n)
+		}
+		wantErr(t, <-led, context.DeadlineExceeded)
 	})
 }
 

@@ -64,11 +64,11 @@ func (t *ticket) vanished() error {
 	return errForgotten
 }
 
-// evict loses a ticket that the backend still has: it passes on when every
+// giveUp loses a ticket that the backend still has: it passes on when every
 // lease has been released, or its time has run out.
-func (t *ticket) evict() {
+func (t *ticket) giveUp(why error) {
 	t.mu.Lock()
-	after := t.lose(ErrEvicted, true)
+	after := t.lose(why, true)
 	t.mu.Unlock()
 	after()
 }

@@ -288,6 +288,6 @@ func (n *session) deliver(sig driver.Signal) {
 	case driver.Revoke:
 		t.revoke()
 	case driver.Evict:
-		t.evict()
+		t.giveUp(ErrEvicted)
 	}
 }
