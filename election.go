@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -68,10 +69,12 @@ func (e *Election) LeadWhile(ctx context.Context, value string, healthy, f func(
 		led := false // until f had returned
 		err = lease.do(ctx, func(ctx context.Context) error {
 			defer func() { led = lease.Err() == nil }()
-			asking, stop := context.WithCancel(ctx)
-			defer stop()
 			if healthy != nil {
-				e.c.background(func() { e.lookAfter(asking, lease, healthy) })
+				var beside sync.WaitGroup
+				defer beside.Wait() // before the release: the next lease may be of the same ticket
+				asking, stop := context.WithCancel(ctx)
+				defer stop()
+				beside.Go(func() { e.lookAfter(asking, lease, healthy) })
 			}
 			return f(ctx)
 		})
