@@ -223,8 +223,11 @@ func TestAStoppedGuardGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ready := filepath.Join(t.TempDir(), "ready")
-			r := command(t, "sh", "-c", `trap 'exit 7' TERM; : >"$0"; while :; do sleep 0.01; done`, ready).start()
-			eventually(t, "the job runs", func() bool { _, err := os.Stat(ready); return err == nil })
+			r := command(t, "sh", "-c", `trap 'exit 7' TERM; trap ': >"$0.heard"' USR1; : >"$0"; while :; do sleep 0.01; done`, ready).start()
+			is := func(file string) func() bool { return func() bool { _, err := os.Stat(file); return err == nil } }
+			eventually(t, "the job runs", is(ready))
+			r.Process.Signal(unix.SIGUSR1)
+			eventually(t, "the program passes signals on: it has heard of its guard", is(ready+".heard"))
 			if c.kill {
 				unix.Kill(r.warden(), unix.SIGKILL)
 			}
