@@ -32,7 +32,7 @@ func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 		for _, job := range []string{"backup.sh", "read.sh", "write.sh", "import.sh", "transfer.sh"} {
 			plantFile(t, filepath.Join(dir, job), "#!/bin/sh\necho job $INTERLOCK_NAME $INTERLOCK_TOKEN\n", 0o755)
 		}
-		lines := readmeBlock(t, "sh")
+		lines := readmeBlock(t, "sh", "")
 		out := run(t, dir, []string{
 			"PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
 			"INTERLOCK_URL=sqlite:locks.db",
@@ -44,7 +44,7 @@ func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 
 	t.Run("library", func(t *testing.T) {
 		dir := t.TempDir()
-		plantFile(t, filepath.Join(dir, "main.go"), readmeBlock(t, "go"), 0o644)
+		plantFile(t, filepath.Join(dir, "main.go"), readmeBlock(t, "go", "package main"), 0o644)
 		run(t, dir, env, "go", "mod", "init", "example.com/consumer")
 		run(t, dir, env, "go", "get", "github.com/interlock-go/interlock@"+version, "github.com/interlock-go/interlock/backend/sqlitelock@"+version)
 		run(t, dir, env, "go", "mod", "tidy")
@@ -61,13 +61,13 @@ func TestReleaseOfThisRepositoryInstalls(t *testing.T) {
 	})
 }
 
-// readmeBlock returns the first code of a language in the README.
-func readmeBlock(t *testing.T, language string) string {
+// readmeBlock returns the first code of a language in the README that begins so.
+func readmeBlock(t *testing.T, language, begin string) string {
 	t.Helper()
-	_, block, found := strings.Cut(read(t, here, "README.md"), "\n```"+language+"\n")
-	block, _, closed := strings.Cut(block, "\n```\n")
+	_, block, found := strings.Cut(read(t, here, "README.md"), "\n```"+language+"\n"+begin)
+	block, _, closed := strings.Cut(begin+block, "\n```\n")
 	if !found || !closed {
-		t.Fatalf("README.md has no %s", language)
+		t.Fatalf("README.md has no %s that begins with %q", language, begin)
 	}
 	return block + "\n"
 }
