@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Election chooses one leader among candidates, in the order in which they
@@ -59,7 +59,7 @@ func (e *Election) Lead(ctx context.Context, value string, f func(context.Contex
 // may still run when the next one begins. Without healthy (nil) this is Lead.
 func (e *Election) LeadWhile(ctx context.Context, value string, healthy, f func(context.Context) error) error {
 	for {
-		for healthy != nil && e.ask(ctx, healthy) != nil && e.pause(ctx) {
+		for healthy != nil && e.health(ctx, healthy) != nil && e.rest(ctx) == nil {
 			continue
 		}
 		lease, err := e.Campaign(ctx, value)
@@ -86,16 +86,19 @@ func (e *Election) LeadWhile(ctx context.Context, value string, healthy, f func(
 
 // lookAfter gives the leadership up when the leader is not healthy any more.
 func (e *Election) lookAfter(ctx context.Context, lease *Lease, healthy func(context.Context) error) {
-	for e.pause(ctx) {
-		if err := e.ask(ctx, healthy); err != nil && ctx.Err() == nil {
+	for e.rest(ctx) == nil {
+		if err := e.health(ctx, healthy); err != nil && ctx.Err() == nil {
 			e.leaseIn(lease).t.giveUp(fmt.Errorf("the leader is not healthy: %w", err))
 			return
 		}
 	}
 }
 
-// ask calls healthy, and waits for it no longer than until ctx or a TTL is over.
-func (e *Election) ask(ctx context.Context, healthy func(context.Context) error) error {
+// rest lasts until health is asked for again, or fails when ctx ends.
+func (e *Election) rest(ctx context.Context) error { return backoff.Sleep(ctx, e.c.TTL()/3) }
+
+// health calls healthy, and waits for it no longer than until ctx or a TTL is over.
+func (e *Election) health(ctx context.Context, healthy func(context.Context) error) error {
 	ttl := e.c.TTL()
 	ctx, cancel := context.WithTimeoutCause(ctx, ttl, fmt.Errorf("its check has not returned within %v", ttl))
 	defer cancel()
@@ -106,18 +109,6 @@ func (e *Election) ask(ctx context.Context, healthy func(context.Context) error)
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// pause reports false if ctx has ended.
-func (e *Election) pause(ctx context.Context) bool {
-	next := time.NewTimer(e.c.TTL() / 3)
-	defer next.Stop()
-	select {
-	case <-next.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
