@@ -225,19 +225,8 @@ func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 		return nil, err
 	}
 	for range attempts {
-		b := s.batch()
-		var removals []clientv3.Op
-		for _, l := range tickets {
-			for _, key := range s.keys(o, l.Ref) {
-				b.get(key, func(all kvs) {
-					if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 {
-						removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
-							[]clientv3.Op{clientv3.OpDelete(key)}, nil))
-					}
-				})
-			}
-		}
-		if err := b.run(ctx); err != nil || len(removals) == 0 {
+		removals, err := s.leftBehind(ctx, o, tickets)
+		if err != nil || len(removals) == 0 {
 			return nil, err
 		}
 		if err := s.changeAll(ctx, removals); err != nil {
@@ -245,6 +234,23 @@ func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 		}
 	}
 	return nil, errors.New("a ticket was changed by others again and again")
+}
+
+// leftBehind is what removes the tickets of a session whose lease has ended, each if it has not changed since.
+func (s *store) leftBehind(ctx context.Context, o exchange.Session, tickets []exchange.Leave) (removals []clientv3.Op, err error) {
+	b := s.batch()
+	for _, l := range tickets {
+		for _, key := range s.keys(o, l.Ref) {
+			b.get(key, func(all kvs) {
+				if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 {
+					removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
+						[]clientv3.Op{clientv3.OpDelete(key)}, nil))
+				}
+			})
+		}
+	}
+	err = b.run(ctx)
+	return removals, err
 }
 
 // leaves is called before a ticket leaves.
