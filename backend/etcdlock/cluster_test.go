@@ -76,15 +76,12 @@ func TestAMajorityThatComesBack(t *testing.T) {
 			t.Fatal("the holder goes on without a majority")
 		}
 		c.Restart(away...)
-		for returned := errors.New("not yet"); returned != nil; {
-			again := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
-			if again.Token() <= held.Token() {
-				t.Errorf("the token %d follows %d", again.Token(), held.Token())
-			}
-			if returned = again.Release(); returned != nil { // the members elect, and the TTL is short
-				errtest.Is(t, returned, interlock.ErrLost, "release")
-			}
+		c.Leader() // else much of the short TTL may have passed when the grant is answered
+		again := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
+		if again.Token() <= held.Token() {
+			t.Errorf("the token %d follows %d", again.Token(), held.Token())
 		}
+		noError(t, again.Release())
 	})
 }
 
