@@ -77,7 +77,7 @@ func TestJobIsAskedToEndBeforeItIsKilled(t *testing.T) {
 	l, ready := newLease(t), filepath.Join(t.TempDir(), "ready")
 	r := command(t, "sh", "-c", `trap 'echo asked; exit 5' TERM; echo >"$0"; while :; do sleep 0.01; done`, ready)
 	r.under(l, longTTL).start()
-	eventually(t, "the job runs", func() bool { _, err := os.Stat(ready); return err == nil })
+	eventually(t, "the job runs", exists(ready))
 	l.ends(t, 3*time.Second)
 	if code := r.wait(); code != 79 {
 		t.Errorf("exit code %d, want 79", code)
@@ -224,10 +224,9 @@ func TestAStoppedGuardGoesOn(t *testing.T) {
 			t.Parallel()
 			ready := filepath.Join(t.TempDir(), "ready")
 			r := command(t, "sh", "-c", `trap 'exit 7' TERM; trap ': >"$0.heard"' USR1; : >"$0"; while :; do sleep 0.01; done`, ready).start()
-			is := func(file string) func() bool { return func() bool { _, err := os.Stat(file); return err == nil } }
-			eventually(t, "the job runs", is(ready))
+			eventually(t, "the job runs", exists(ready))
 			r.Process.Signal(unix.SIGUSR1)
-			eventually(t, "the program passes signals on: it has heard of its guard", is(ready+".heard"))
+			eventually(t, "the program passes signals on: it has heard of its guard", exists(ready+".heard"))
 			if c.kill {
 				unix.Kill(r.warden(), unix.SIGKILL)
 			}
@@ -301,7 +300,7 @@ func TestForkingFasterThanItIsKilledDoesNotHelpAJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := l.pass(command(t, "sh", file, string(n)))
-			eventually(t, "the job runs", func() bool { _, err := os.Stat(string(n)); return err == nil })
+			eventually(t, "the job runs", exists(string(n)))
 			r.Process.Kill()
 			l.free(t)
 			if left := r.processes(); len(left) > 0 {

@@ -206,7 +206,7 @@ func TestStopAndKillEndAJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the job runs", func() bool { _, err := os.Stat(file); return err == nil })
+			eventually(t, "the job runs", exists(file))
 			c.end(job)
 			if got := within(t, "the job ends", job.Wait); got != c.want {
 				t.Errorf("result %+v, want %+v", got, c.want)

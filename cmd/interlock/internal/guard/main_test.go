@@ -233,6 +233,11 @@ func (r *run) named(name string) int {
 	return 0
 }
 
+// exists is for eventually: a job has made the file.
+func exists(file string) func() bool {
+	return func() bool { _, err := os.Stat(file); return err == nil }
+}
+
 // patience is how long a test waits for one thing: much longer than it can take.
 const patience = 30 * time.Second
 
