@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/filelock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: when a holder is killed, the next waiter gets the lock at once, not after the TTL, and
@@ -110,7 +111,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	dir := newDir(t)
 	c := open(t, dir, interlock.TTL(time.Second))
 	lease := acquire(t, c.Mutex("x"))
-	ok(t, os.RemoveAll(dir))
+	ok(t, busy.RemoveAll(dir))
 	select {
 	case <-lease.Done():
 		is(t, lease.Err(), interlock.ErrLost)
@@ -129,7 +130,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 	for what, replace := range map[string]func(dir string) error{
 		"replaced": func(dir string) error { return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700)) },
-		"cleaned":  func(dir string) error { return os.RemoveAll(filepath.Join(dir, ".interlock")) },
+		"cleaned":  func(dir string) error { return busy.RemoveAll(filepath.Join(dir, ".interlock")) },
 	} {
 		dir := newDir(t)
 		a, b := open(t, dir, interlock.TTL(time.Second)), open(t, dir, interlock.TTL(time.Second))

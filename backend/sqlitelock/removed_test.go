@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Whoever holds, waits or follows is told that the file was removed or replaced, as a new caller is, and
@@ -24,14 +25,14 @@ func TestARemovedFileIsToldToAll(t *testing.T) {
 		"replaced": func(path string) error {
 			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
 		},
-		"folder beside it removed": func(path string) error { return os.RemoveAll(path + "-interlock") },
+		"folder beside it removed": func(path string) error { return busy.RemoveAll(path + "-interlock") },
 		"folder beside it moved":   func(path string) error { return os.Rename(path+"-interlock", path+".old") },
 		"folder beside it replaced by a copy": func(path string) error {
 			dir := path + "-interlock"
 			return errors.Join(exec.Command("cp", "-pR", dir, path+".copy").Run(), os.Rename(dir, path+".old"), os.Rename(path+".copy", dir))
 		},
 		"turn removed":        func(path string) error { return os.Remove(path + "-interlock/turn") },
-		"removed with folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"removed with folder": func(path string) error { return busy.RemoveAll(filepath.Dir(path)) },
 		"folder replaced": func(path string) error {
 			return errors.Join(os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"), os.Mkdir(filepath.Dir(path), 0o700))
 		},
