@@ -70,9 +70,9 @@ func TestTablesHaveBounds(t *testing.T) {
 	}
 	q.Holders[0].Note, q.Holders[1].Note = strings.Repeat("é", mostCell), strings.Repeat("é", mostCell+1)
 	q.Waiters = q.Holders[:5]
-	for _, show := range []func(v view){list{q}.show, func(v view) { showQueue(v, q) }} {
+	for _, show := range []func(v display){list{q}.show, func(v display) { showQueue(v, q) }} {
 		var b bytes.Buffer
-		show(view{w: &b})
+		show(display{w: &b})
 		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 		if n := len(lines); n < mostMembers || n > mostMembers+3 {
 			t.Errorf("%d lines", n)

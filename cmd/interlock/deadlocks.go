@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // deadlockJSON is how programs see a deadlock.
@@ -22,14 +23,14 @@ type blockedJSON struct {
 	Outside bool   `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
 	Kind    string `json:"kind"`
 	Backend string `json:"backend"`
-	partyJSON
+	view.Party
 	Since time.Time `json:"since,omitzero"`
 	By    byJSON    `json:"by"`
 }
 
 type byJSON struct {
 	ID string `json:"id"`
-	partyJSON
+	view.Party
 	Token string `json:"token,omitempty"` // of a holder
 }
 
@@ -99,8 +100,8 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		for _, d := range found {
 			waits := []blockedJSON{}
 			for _, w := range d.Waits {
-				by := byJSON{w.By.ID, partyJSON{w.By.Owner, w.By.Note, w.By.Units}, token(w.By)}
-				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], partyJSON{w.Owner, w.Note, w.Units}, w.Since, by})
+				by := byJSON{w.By.ID, view.Party{Owner: w.By.Owner, Note: w.By.Note, Units: w.By.Units}, view.Token(w.By)}
+				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], view.Party{Owner: w.Owner, Note: w.Note, Units: w.Units}, w.Since, by})
 			}
 			list = append(list, deadlockJSON{waits})
 		}
@@ -113,7 +114,7 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 	out = people{out}
 	for i, d := range found {
 		fmt.Fprintf(out, "deadlock %d of %d: each waits for a lock of the next, the last for one of the first\n", i+1, len(found))
-		t := o.view(out).sheet(column{name: "owner"}, column{name: "note"}, column{name: "waits for"}, column{name: "since"},
+		t := o.display(out).sheet(column{name: "owner"}, column{name: "note"}, column{name: "waits for"}, column{name: "since"},
 			column{name: "held by"}, column{name: "token"}, column{name: "id"}, column{name: "backend"})
 		for _, w := range d.Waits {
 			since := "not known"
@@ -124,7 +125,7 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 			if w.By.Token == 0 {
 				by += " (waits in front)"
 			}
-			t.add(painted(line(w.Owner)), painted(line(w.Note)), painted(line(w.Name)), since, by, token(w.By), w.By.ID, shown[w.Client])
+			t.add(painted(line(w.Owner)), painted(line(w.Note)), painted(line(w.Name)), since, by, view.Token(w.By), w.By.ID, shown[w.Client])
 		}
 		t.render()
 	}

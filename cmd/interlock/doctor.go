@@ -132,7 +132,7 @@ func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Fin
 		}
 		return writeJSON(out, list)
 	}
-	v := o.view(out)
+	v := o.display(out)
 	v.printf("%s (%s)\n", b.shown(), b.source)
 	t := v.sheet(column{}, column{name: "check"}, column{name: "found"})
 	for _, f := range findings {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // child waits for the child of a process, and returns its pid.
@@ -61,10 +62,10 @@ func hostPid(pid int) string {
 }
 
 // holders reads who holds a lock.
-func holders(t *testing.T, url, name string) []memberJSON {
+func holders(t *testing.T, url, name string) []view.Member {
 	t.Helper()
 	out, err := cli(t, url, "show", "--json", name).Output()
-	var q queueJSON
+	var q view.Queue
 	if err == nil {
 		err = json.Unmarshal(out, &q)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // nothing says that there is nothing to list.
@@ -27,7 +28,10 @@ func nothing(all bool, prefix string) string {
 }
 
 func newLs(o *options) *cobra.Command {
-	var all bool
+	var (
+		all    bool
+		choice view.Choice
+	)
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Aliases: []string{"list"},
@@ -38,11 +42,15 @@ barriers that are set. With --json it writes an array of objects, those of locks
 writes one.`,
 		ValidArgsFunction: completeNames(o),
 		RunE: o.with(func(ctx context.Context, t task) error {
+			if err := checked(choice); err != nil {
+				return err
+			}
 			l, left := listed(ctx, t.Client, t.name)
-			var kept []stored
-			if all && alone(ctx, left) {
+			l = choice.Of(l, time.Now())
+			var kept []view.Stored
+			if all && view.Alone(ctx, left) {
 				var unread error
-				kept, unread = allStored(ctx, t.Client, t.name)
+				kept, unread = view.AllStored(ctx, t.Client, t.name)
 				left = cmp.Or(left, unread)
 			}
 			if left != nil && len(l)+len(kept) == 0 {
@@ -52,22 +60,23 @@ writes one.`,
 			if o.json {
 				objects := l.objects()
 				for _, s := range kept {
-					objects = append(objects, s.json())
+					objects = append(objects, s.JSON())
 				}
 				return cmp.Or(left, writeJSON(out, objects))
 			}
 			if len(l)+len(kept) == 0 {
 				say(t.cmd, "%s", nothing(all, t.name))
 			}
-			l.show(o.view(out))
+			l.show(o.display(out))
 			if len(l) > 0 && len(kept) > 0 {
 				fmt.Fprintln(out)
 			}
-			showStored(o.view(out), kept)
+			showStored(o.display(out), kept)
 			return left
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "values, latches and barriers too")
+	choose(cmd, &choice)
 	wideFlag(cmd, o)
 	return cmd
 }
@@ -92,7 +101,7 @@ func (l list) json() any { return l.objects() }
 func (l list) objects() []any {
 	out := []any{}
 	for _, q := range l {
-		out = append(out, toJSON(q))
+		out = append(out, view.QueueOf(q))
 	}
 	return out
 }
@@ -102,11 +111,11 @@ func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) 
 // state is the same for two lists that differ only in times, which some backends count anew
 // with each look.
 func (l list) state() string {
-	var all []queueJSON
+	var all []view.Queue
 	for _, q := range l {
-		j := toJSON(q)
+		j := view.QueueOf(q)
 		j.Paused = time.Time{}
-		for _, members := range [][]memberJSON{j.Holders, j.Waiters} {
+		for _, members := range [][]view.Member{j.Holders, j.Waiters} {
 			for i := range members {
 				members[i].Since, members[i].Until = time.Time{}, time.Time{}
 			}
@@ -120,7 +129,7 @@ func (l list) state() string {
 	return string(b)
 }
 
-func (l list) show(v view) {
+func (l list) show(v display) {
 	if len(l) == 0 {
 		return
 	}
@@ -137,7 +146,7 @@ func (l list) show(v view) {
 				s.add(name, fmt.Sprintf("and %d more", len(q.Holders)-i), "", "", "", "", "", "")
 				break
 			}
-			s.add(name, held(q, m), owner(m), m.Note, token(m), v.since(m.Since), v.until(m), waiting)
+			s.add(name, view.Held(q, m), owner(m), m.Note, view.Token(m), v.since(m.Since), v.until(m), waiting)
 			waiting = ""
 		}
 		if len(q.Holders) == 0 {

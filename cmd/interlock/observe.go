@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 type leaderJSON struct {
-	Time   time.Time   `json:"time"`
-	Leader *memberJSON `json:"leader"`
+	Time   time.Time    `json:"time"`
+	Leader *view.Member `json:"leader"`
 }
 
 func newObserve(o *options) *cobra.Command {
@@ -29,7 +29,8 @@ value that the leader has set or campaigns with, and its owner; "-" if nobody le
 				}
 				j, who := leaderJSON{Time: time.Now()}, "-"
 				if leader.ID != "" {
-					j.Leader = &toJSON(interlock.Queue{Holders: []interlock.Member{leader}}).Holders[0]
+					shown := view.MemberOf(leader)
+					j.Leader = &shown
 					who = plain(leader.Note) + " " + plain(leader.Owner)
 				}
 				if err := o.print(t.cmd, j, "%s %s", j.Time.Format(time.TimeOnly), who); err != nil || once {

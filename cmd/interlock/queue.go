@@ -6,69 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/interlock-go/interlock"
 )
-
-// queueJSON is how programs see a lock. Tokens are decimal strings: they do not
-// fit the numbers of many JSON readers.
-type queueJSON struct {
-	Name     string       `json:"name"`
-	Kind     string       `json:"kind"`
-	Capacity int64        `json:"capacity"`
-	Holders  []memberJSON `json:"holders"`
-	Waiters  []memberJSON `json:"waiters"`
-
-	Overruns []overrunJSON `json:"overruns,omitempty"`    // work of leases that were lost
-	Paused   time.Time     `json:"paused_until,omitzero"` // nothing is granted before
-}
-
-// partyJSON is one that holds a lock or waits for it.
-type partyJSON struct {
-	Owner string `json:"owner"`
-	Note  string `json:"note"`
-	Units int64  `json:"units"`
-}
-
-type memberJSON struct {
-	ID string `json:"id"`
-	partyJSON
-	Token string    `json:"token,omitempty"`
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"` // of another library it is not known
-	Fixed bool      `json:"fixed"`
-	At    string    `json:"at,omitempty"`
-
-	Foreign bool `json:"foreign,omitempty"` // of another library
-}
-
-type overrunJSON struct {
-	ID string `json:"id"`
-	partyJSON
-	Token string    `json:"token"`
-	Since time.Time `json:"since,omitzero"` // of the loss
-}
-
-func toJSON(q interlock.Queue) queueJSON {
-	members := func(list []interlock.Member) []memberJSON {
-		out := []memberJSON{}
-		for _, m := range list {
-			if m.Foreign && !m.Fixed {
-				m.Until = time.Time{}
-			}
-			out = append(out, memberJSON{m.ID, partyJSON{m.Owner, m.Note, m.Units}, token(m), m.Since, m.Until, m.Fixed, m.At, m.Foreign})
-		}
-		return out
-	}
-	j := queueJSON{q.Name, q.Kind, q.Capacity, members(q.Holders), members(q.Waiters), nil, q.Paused}
-	for _, o := range q.Overruns {
-		j.Overruns = append(j.Overruns, overrunJSON{o.ID, partyJSON{o.Owner, o.Note, o.Units}, strconv.FormatUint(o.Token, 10), o.Since})
-	}
-	return j
-}
 
 func writeJSON(w io.Writer, v any) error {
 	var b bytes.Buffer

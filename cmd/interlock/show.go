@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func newShow(o *options) *cobra.Command {
@@ -21,14 +19,14 @@ func newShow(o *options) *cobra.Command {
 and the value of that name, if there are any.`,
 		ValidArgsFunction: completeNames(o),
 		RunE: o.with(func(ctx context.Context, t task) error {
-			n, err := named(ctx, t.Client, t.name)
+			n, err := view.Named(ctx, t.Client, t.name)
 			switch {
 			case err != nil:
 				return err
 			case o.json:
-				return writeJSON(t.cmd.OutOrStdout(), n.json())
+				return writeJSON(t.cmd.OutOrStdout(), n.JSON())
 			}
-			n.show(o.view(t.cmd.OutOrStdout()))
+			known{n}.show(o.display(t.cmd.OutOrStdout()))
 			return nil
 		}),
 	}
@@ -37,85 +35,28 @@ and the value of that name, if there are any.`,
 }
 
 // known is all that has one name.
-type known struct {
-	interlock.Queue
-	stored []stored
-}
+type known struct{ view.Name }
 
-// named reads all that has a name.
-func named(ctx context.Context, c *interlock.Client, name string) (known, error) {
-	q, err := c.Admin().Queue(ctx, name)
-	if err != nil {
-		return known{}, err
-	}
-	return besides(ctx, c, q)
-}
-
-// besides adds to a lock what else has its name. What the backend cannot have there, such as a
-// barrier of Curator where a lock is, is not there.
-func besides(ctx context.Context, c *interlock.Client, q interlock.Queue) (known, error) {
-	n := known{Queue: q}
-	for _, kind := range []string{"barrier", "latch", "value"} {
-		s := stored{Stored: interlock.Stored{Kind: kind, Name: q.Name}}
-		there, err := s.read(ctx, c)
-		switch {
-		case kind == "barrier" && driver.IsPermanent(err):
-		case err != nil && (kind == "barrier" || s.wrong == ""):
-			return n, err
-		case errors.Is(err, errors.ErrUnsupported):
-			return n, nil // the backend has locks only
-		case there:
-			n.stored = append(n.stored, s)
-		}
-	}
-	return n, nil
-}
-
-// nameJSON is how programs see a name.
-type nameJSON struct {
-	queueJSON
-	Barrier string `json:"barrier,omitempty"`       // set
-	Latch   *int64 `json:"latch,omitempty"`         // what is left
-	Version string `json:"value_version,omitempty"` // of the value
-
-	Unreadable map[string]string `json:"unreadable,omitempty"` // kinds, and why
-}
-
-func (n known) json() any {
-	j := nameJSON{queueJSON: toJSON(n.Queue), Unreadable: map[string]string{}}
-	for _, s := range n.stored {
-		switch {
-		case s.wrong != "":
-			j.Unreadable[s.Kind] = s.wrong
-		case s.Kind == "barrier":
-			j.Barrier = "set"
-		case s.Kind == "latch":
-			j.Latch = &s.left
-		default:
-			j.Version = strconv.FormatUint(s.version, 10)
-		}
-	}
-	return j
-}
+func (n known) json() any { return n.JSON() }
 
 func (n known) title() string { return "" }
 
-func (n known) show(v view) {
-	for _, s := range n.stored {
-		v.printf("the %s %s %s\n", s.Kind, plain(n.Name), s.told())
+func (n known) show(v display) {
+	for _, s := range n.Stored {
+		v.printf("the %s %s %s\n", s.Kind, plain(n.Queue.Name), told(s))
 	}
 	switch {
 	case len(n.Holders)+len(n.Waiters)+len(n.Overruns) > 0:
 		showQueue(v, n.Queue)
-	case len(n.stored) == 0:
-		v.printf("%s is free%s\n", plain(n.Name), pause(n.Queue))
+	case len(n.Stored) == 0:
+		v.printf("%s is free%s\n", plain(n.Queue.Name), pause(n.Queue))
 	}
 }
 
 // mostMembers is how many members of a lock are shown to people.
 const mostMembers = 10_000
 
-func showQueue(v view, q interlock.Queue) {
+func showQueue(v display, q interlock.Queue) {
 	capacity := ""
 	if q.Kind == "semaphore" {
 		capacity = fmt.Sprintf(" of %d", q.Capacity)
@@ -125,7 +66,7 @@ func showQueue(v view, q interlock.Queue) {
 		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
 	short := shortIDs(q)
 	add := func(what string, c text.Color, m interlock.Member) {
-		s.add(v.paint(c, what), owner(m), held(q, m), m.Note, token(m), v.since(m.Since), v.until(m), v.pick(m.ID, short(m.ID)))
+		s.add(v.paint(c, what), owner(m), view.Held(q, m), m.Note, view.Token(m), v.since(m.Since), v.until(m), v.pick(m.ID, short(m.ID)))
 	}
 	holders := q.Holders[:min(len(q.Holders), mostMembers)]
 	waiters := q.Waiters[:min(len(q.Waiters), mostMembers-len(holders))]
@@ -137,7 +78,7 @@ func showQueue(v view, q interlock.Queue) {
 	}
 	for _, o := range q.Overruns {
 		m := interlock.Member{Units: o.Units}
-		s.add(v.paint(text.FgRed, "overruns"), o.Owner, held(q, m), o.Note, fmt.Sprint(o.Token), "", v.overrun(o), v.pick(o.ID, o.ID[:8]))
+		s.add(v.paint(text.FgRed, "overruns"), o.Owner, view.Held(q, m), o.Note, fmt.Sprint(o.Token), "", v.overrun(o), v.pick(o.ID, o.ID[:8]))
 	}
 	s.render()
 	if more := len(q.Holders) + len(q.Waiters) - len(holders) - len(waiters); more > 0 {

@@ -13,16 +13,16 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
-// view is where tables are written.
-type view struct {
+// display is where tables are written.
+type display struct {
 	w      io.Writer
 	width  int  // of a terminal, which lines have to fit; 0: they are as long as they are
 	colour bool // of a terminal, unless NO_COLOR is set
 }
 
-// view is that of an output: on a terminal, lines fit its width, unless -o wide is given.
-func (o *options) view(out io.Writer) view {
-	v := view{w: out}
+// display is that of an output: on a terminal, lines fit its width, unless -o wide is given.
+func (o *options) display(out io.Writer) display {
+	v := display{w: out}
 	if isTerminal(out) {
 		v.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if !o.wide {
@@ -35,7 +35,7 @@ func (o *options) view(out io.Writer) view {
 // painted is a text that is shown as it is: one of this program, with a colour, or a whole one.
 type painted string
 
-func (v view) paint(c text.Color, s string) painted {
+func (v display) paint(c text.Color, s string) painted {
 	if !v.colour || s == "" {
 		return painted(s)
 	}
@@ -43,10 +43,10 @@ func (v view) paint(c text.Color, s string) painted {
 }
 
 // printf writes a line above or below a table.
-func (v view) printf(format string, args ...any) { fmt.Fprintf(people{v.w}, format, args...) }
+func (v display) printf(format string, args ...any) { fmt.Fprintf(people{v.w}, format, args...) }
 
 // pick is one of two texts: for lines of any length, and for those that have to fit.
-func (v view) pick(long, short string) string {
+func (v display) pick(long, short string) string {
 	if v.width == 0 {
 		return long
 	}
@@ -64,12 +64,12 @@ type column struct {
 }
 
 type sheet struct {
-	view
+	display
 	columns []column
 	rows    [][]string
 }
 
-func (v view) sheet(columns ...column) *sheet { return &sheet{view: v, columns: columns} }
+func (v display) sheet(columns ...column) *sheet { return &sheet{display: v, columns: columns} }
 
 // mostCell is how many characters of a cell are shown, also where lines may be long.
 const mostCell = 200
@@ -162,20 +162,7 @@ func (s *sheet) widths() []int {
 	return widths
 }
 
-// held is what somebody has of a lock.
-func held(q interlock.Queue, m interlock.Member) string {
-	switch {
-	case q.Kind == "rwmutex" && m.Units == q.Capacity:
-		return "writer"
-	case q.Kind == "rwmutex":
-		return "reader"
-	case q.Kind == "semaphore":
-		return fmt.Sprintf("%d of %d", m.Units, q.Capacity)
-	}
-	return q.Kind
-}
-
-func (v view) since(t time.Time) string {
+func (v display) since(t time.Time) string {
 	if t.IsZero() {
 		return "not known"
 	}
@@ -185,7 +172,7 @@ func (v view) since(t time.Time) string {
 
 // until is when somebody's place ends: a renewed one is shown with what is left
 // of its TTL. That of another library is not known.
-func (v view) until(m interlock.Member) string {
+func (v display) until(m interlock.Member) string {
 	if m.Foreign && !m.Fixed {
 		return "not known"
 	}
@@ -201,7 +188,7 @@ func (v view) until(m interlock.Member) string {
 }
 
 // overrun is for how long work has gone on after its lock was lost.
-func (v view) overrun(o interlock.Overrun) string {
+func (v display) overrun(o interlock.Overrun) string {
 	if o.Since.IsZero() {
 		return "lost"
 	}
@@ -222,14 +209,6 @@ func short(d time.Duration) string {
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
-// token shows what a late write is refused by.
-func token(m interlock.Member) string {
-	if m.Token == 0 {
-		return ""
-	}
-	return fmt.Sprint(m.Token)
 }
 
 // owner is how messages call somebody.

@@ -13,9 +13,11 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func newWatch(o *options) *cobra.Command {
+	var choice view.Choice
 	cmd := &cobra.Command{
 		Use:   "watch [NAME|PREFIX/]",
 		Short: "Show a lock's state, or all locks, live, until interrupted",
@@ -28,7 +30,10 @@ something else has changed than the time.`,
   interlock watch --json        all locks, an array after every change`,
 		ValidArgsFunction: completeNames(o),
 		RunE: o.streams(func(ctx context.Context, t task) error {
-			w := watcher{o: o, c: t.Client, out: t.cmd.OutOrStdout()}
+			if err := checked(choice); err != nil {
+				return err
+			}
+			w := watcher{o: o, c: t.Client, out: t.cmd.OutOrStdout(), choice: choice}
 			live := !o.json && isTerminal(w.out)
 			if t.name == "" || strings.HasSuffix(t.name, "/") {
 				return w.list(ctx, t.name, live)
@@ -38,6 +43,7 @@ something else has changed than the time.`,
 			return w.follow(ctx, t.name)
 		}),
 	}
+	choose(cmd, &choice)
 	wideFlag(cmd, o)
 	return cmd
 }
@@ -46,14 +52,15 @@ something else has changed than the time.`,
 type scene interface {
 	json() any
 	title() string // what the first line says, if show does not
-	show(view)
+	show(display)
 }
 
 type watcher struct {
-	o     *options
-	c     *interlock.Client
-	out   io.Writer
-	drawn bool // there is something on the screen
+	o      *options
+	c      *interlock.Client
+	out    io.Writer
+	choice view.Choice // of a list
+	drawn  bool        // there is something on the screen
 }
 
 // follow writes each state of a lock.
@@ -62,11 +69,11 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		n, err := besides(ctx, w.c, q)
+		n, err := view.Besides(ctx, w.c, q)
 		if err != nil {
 			return err
 		}
-		if err := w.write(n); err != nil {
+		if err := w.write(known{n}); err != nil {
 			return err
 		}
 	}
@@ -76,11 +83,11 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 // redraw shows a lock on the screen, as it is each second.
 func (w *watcher) redraw(ctx context.Context, name string) error {
 	for {
-		n, err := named(ctx, w.c, name)
+		n, err := view.Named(ctx, w.c, name)
 		if err != nil {
 			return err
 		}
-		if err := w.draw(n); err != nil || backoff.Sleep(ctx, time.Second) != nil {
+		if err := w.draw(known{n}); err != nil || backoff.Sleep(ctx, time.Second) != nil {
 			return err
 		}
 	}
@@ -94,6 +101,7 @@ func (w *watcher) list(ctx context.Context, prefix string, live bool) error {
 	for first := true; ; first = false {
 		began := time.Now()
 		l, err := listed(ctx, w.c, prefix)
+		l = w.choice.Of(l, time.Now())
 		took := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
@@ -146,7 +154,7 @@ func (w *watcher) draw(s scene) error {
 
 func (w *watcher) text(s scene) []byte {
 	var b bytes.Buffer
-	v := w.o.view(w.out)
+	v := w.o.display(w.out)
 	v.w = &b
 	fmt.Fprintf(&b, "%s  %s", time.Now().Format(time.TimeOnly), s.title())
 	s.show(v)

@@ -1,0 +1,11 @@
+// Package view is what tools show of a backend. The commands ls, show, watch and top, the page and its metrics all read
+// locks through it.
+//
+//   - [Queue], [Stored] and [Name] are how programs see a lock, what is stored, and all that has one name: JSON.
+//   - [Choice] filters, sorts and pages locks.
+//   - [Sampler] lists the locks of a backend for all who look, as seldom as their number demands.
+//   - [History] is what samples tell apart: grants and how they ended, and episodes, the waits of one waiter for one holder.
+//   - [Waits] is who waits for whom.
+//
+// A sample is a list of [interlock.Queue]. Nothing here changes a backend.
+package view

@@ -1,0 +1,265 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock"
+)
+
+// How a grant ended, as far as it can be seen from outside.
+const (
+	Released = "released" // it was gone before its time was over: released, or its session has ended
+	Expired  = "expired"  // it was gone when its time was over: its program has died, or was cut off
+	Evicted  = "evicted"  // an operator of this process has taken it away
+	Overran  = "overran"  // it was lost, and its work goes on
+)
+
+// Grant is a lock in the hands of one holder, as samples have shown it. Both times are late by up to the time between two
+// samples.
+type Grant struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+	Party
+	Token string    `json:"token,omitempty"`
+	From  time.Time `json:"from"`        // the first sample that has it as a holder
+	To    time.Time `json:"to,omitzero"` // the first sample without it; zero while it is held
+	End   string    `json:"end,omitempty"`
+	Begun bool      `json:"begun"` // From is its beginning; else it was held already when the history began
+
+	until time.Time
+	token uint64
+}
+
+// Episode is one waiter that waits for one holder, in samples that follow each other.
+type Episode struct {
+	Name    string    `json:"name"`
+	Waiter  Member    `json:"waiter"`
+	Blocker Member    `json:"blocker"` // of several holders, the one that holds for the longest
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"` // of the last sample that has both
+	Going   bool      `json:"going"`
+}
+
+// Waited is how long the episode lasts, or has lasted.
+func (e Episode) Waited() time.Duration { return e.To.Sub(e.From) }
+
+// Bounds of a history.
+const (
+	mostGrants   = 50     // ended, of one lock
+	mostNames    = 5_000  // with ended grants
+	mostPairs    = 20_000 // that go on
+	mostEpisodes = 500    // ended: the longest are kept
+)
+
+// History is what samples that follow each other tell apart. It is bounded: of many locks, it forgets the grants of the
+// one that has not changed for longest.
+type History struct {
+	mu      sync.Mutex
+	since   time.Time
+	locks   map[string]*past
+	going   map[pair]*Episode
+	ended   []Episode // longest first
+	evicted map[string]bool
+}
+
+// past is the grants of one lock.
+type past struct {
+	held    map[string]*Grant // by ID and token
+	ended   []Grant           // latest last
+	changed time.Time
+}
+
+type pair struct{ name, waiter, blocker string }
+
+// NewHistory returns an empty history.
+func NewHistory() *History {
+	return &History{locks: map[string]*past{}, going: map[pair]*Episode{}, evicted: map[string]bool{}}
+}
+
+// Evicted says that the holder with this ID is taken away, so that the end of its grant has the right name.
+func (h *History) Evicted(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.evicted[id] = true
+}
+
+// Grants returns the grants of a lock, the latest first.
+func (h *History) Grants(name string) []Grant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.locks[name]
+	if p == nil {
+		return nil
+	}
+	all := slices.Clone(p.ended)
+	for _, g := range p.held {
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b Grant) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(b.token, a.token)) })
+	return all
+}
+
+// Episodes are the longest waits, at most so many.
+func (h *History) Episodes(most int) []Episode {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := slices.Clone(h.ended)
+	for _, e := range h.going {
+		all = append(all, *e)
+	}
+	slices.SortFunc(all, longerFirst)
+	return all[:min(most, len(all))]
+}
+
+func longerFirst(a, b Episode) int {
+	return cmp.Or(cmp.Compare(b.Waited(), a.Waited()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Waiter.ID, b.Waiter.ID))
+}
+
+// Since is the time of the first sample.
+func (h *History) Since() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.since
+}
+
+// add compares a sample with what is known. What an incomplete sample lacks has not ended.
+func (h *History) add(s Sample) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := h.since.IsZero()
+	if first {
+		h.since = s.At
+	}
+	whole := s.Err == nil && !s.More
+	seen, pairs := map[string]bool{}, map[pair]bool{}
+	for _, q := range s.Locks {
+		seen[q.Name] = true
+		h.grants(q, s.At, !first)
+		h.waits(q, s.At, pairs)
+	}
+	if !whole {
+		return
+	}
+	for name, p := range h.locks {
+		if !seen[name] && len(p.held) > 0 {
+			h.grants(interlock.Queue{Name: name}, s.At, true)
+		}
+	}
+	for of, e := range h.going {
+		if !pairs[of] {
+			h.endEpisode(of, e)
+		}
+	}
+	h.forget()
+}
+
+func (h *History) grants(q interlock.Queue, at time.Time, begun bool) {
+	p := h.locks[q.Name]
+	if p == nil {
+		if len(q.Holders) == 0 {
+			return
+		}
+		p = &past{held: map[string]*Grant{}}
+		h.locks[q.Name] = p
+	}
+	held := map[string]bool{}
+	for _, m := range q.Holders {
+		key := m.ID + " " + Token(m)
+		held[key] = true
+		g := p.held[key]
+		if g == nil {
+			p.changed = at
+			g = &Grant{Name: q.Name, ID: m.ID, Party: Party{m.Owner, m.Note, m.Units}, Token: Token(m), From: at, Begun: begun, token: m.Token}
+			p.held[key] = g
+		}
+		if g.until = m.Until; m.Foreign && !m.Fixed {
+			g.until = time.Time{}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.held)) {
+		if held[key] {
+			continue
+		}
+		g := p.held[key]
+		delete(p.held, key)
+		g.To, g.End, p.changed = at, h.end(q, g, at), at
+		p.ended = append(p.ended, *g)
+		p.ended = p.ended[max(0, len(p.ended)-mostGrants):]
+	}
+}
+
+// end says how a grant has ended that is not there any more.
+func (h *History) end(q interlock.Queue, g *Grant, at time.Time) string {
+	for _, o := range q.Overruns {
+		if o.Token == g.token {
+			return Overran
+		}
+	}
+	switch {
+	case h.evicted[g.ID]:
+		delete(h.evicted, g.ID)
+		return Evicted
+	case !g.until.IsZero() && !at.Before(g.until):
+		return Expired
+	}
+	return Released
+}
+
+func (h *History) waits(q interlock.Queue, at time.Time, pairs map[pair]bool) {
+	if len(q.Holders) == 0 {
+		return
+	}
+	blocker := q.Holders[0]
+	for _, m := range q.Holders {
+		if olderFirst(m.Since, blocker.Since) < 0 {
+			blocker = m
+		}
+	}
+	for _, m := range q.Waiters {
+		of := pair{q.Name, m.ID, blocker.ID}
+		e := h.going[of]
+		if e == nil {
+			if len(h.going) >= mostPairs {
+				return
+			}
+			e = &Episode{Name: q.Name, Waiter: MemberOf(m), Blocker: MemberOf(blocker), From: at, Going: true}
+			h.going[of] = e
+		}
+		e.To = at
+		pairs[of] = true
+	}
+}
+
+func (h *History) endEpisode(of pair, e *Episode) {
+	delete(h.going, of)
+	e.Going = false
+	i, _ := slices.BinarySearchFunc(h.ended, *e, longerFirst)
+	if i < mostEpisodes {
+		h.ended = slices.Insert(h.ended, i, *e)
+		h.ended = h.ended[:min(len(h.ended), mostEpisodes)]
+	}
+}
+
+// forget keeps a history within its bounds.
+func (h *History) forget() {
+	if len(h.evicted) > mostNames {
+		clear(h.evicted)
+	}
+	if len(h.locks) <= mostNames {
+		return
+	}
+	var idle []string
+	for name, p := range h.locks {
+		if len(p.held) == 0 {
+			idle = append(idle, name)
+		}
+	}
+	slices.SortFunc(idle, func(a, b string) int { return h.locks[a].changed.Compare(h.locks[b].changed) })
+	for _, name := range idle[:min(len(idle), len(h.locks)-mostNames)] {
+		delete(h.locks, name)
+	}
+}

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/backoff"
+)
+
+// Sample is what one look at the backend has shown.
+type Sample struct {
+	At        time.Time
+	Locks     []interlock.Queue // by name; not to be changed
+	More      bool              // there are more than a sample has
+	Took      time.Duration
+	Exchanges uint64 // that it took, and what the client did beside it
+	Err       error  // why the rest could not be read
+}
+
+// MostLocks is how many locks a sample has.
+const MostLocks = 20_000
+
+// Sampler lists the locks of a backend for all who look. Without calls it does nothing.
+//
+// A list is shared: it is at most Every old, or nine times as old as it took to make, so that a backend with very many
+// locks is not read for more than a tenth of the time, however many look.
+type Sampler struct {
+	Every time.Duration // between two samples, at least; one second if it is 0
+
+	c       *interlock.Client
+	prefix  string
+	history *History
+
+	turn chan struct{} // has room for the call that takes a sample
+
+	mu   sync.Mutex
+	last Sample
+}
+
+// NewSampler returns a sampler of the locks whose names begin with prefix. What its samples tell apart it adds to
+// history, which may be nil.
+func NewSampler(c *interlock.Client, prefix string, history *History) *Sampler {
+	return &Sampler{c: c, prefix: prefix, history: history, turn: make(chan struct{}, 1)}
+}
+
+// rest is how long a sample is new.
+func (s *Sampler) rest(last Sample) time.Duration {
+	every := s.Every
+	if every == 0 {
+		every = time.Second
+	}
+	return max(every, 9*last.Took)
+}
+
+// Last is the latest sample; its At is zero if there is none.
+func (s *Sampler) Last() Sample {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// Next returns a sample that is later than after, as soon as one may be taken; the zero time is satisfied by one that is
+// new. The error is that of ctx. While the backend does not answer it waits.
+func (s *Sampler) Next(ctx context.Context, after time.Time) (Sample, error) {
+	for {
+		last := s.Last()
+		wait := s.rest(last) - time.Since(last.At)
+		switch {
+		case !last.At.IsZero() && wait > 0 && last.At.After(after):
+			return last, nil
+		case !last.At.IsZero() && wait > 0:
+			if backoff.Sleep(ctx, wait) != nil {
+				return Sample{}, context.Cause(ctx)
+			}
+			continue
+		}
+		select {
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return Sample{}, context.Cause(ctx)
+		}
+		if s.Last().At != last.At { // another call has taken one meanwhile
+			<-s.turn
+			continue
+		}
+		sample := s.take(ctx)
+		<-s.turn
+		if ctx.Err() != nil {
+			return Sample{}, context.Cause(ctx)
+		}
+		return sample, nil
+	}
+}
+
+// take reads the backend once, and tells the history. It keeps no sample that its caller has given up.
+func (s *Sampler) take(ctx context.Context) Sample {
+	began, before := time.Now(), s.c.Admin().Exchanges()
+	var sample Sample
+	for q, err := range s.c.Admin().Queues(ctx, s.prefix) {
+		if err != nil {
+			sample.Err = err
+			break
+		}
+		if len(sample.Locks) == MostLocks {
+			sample.More = true
+			break
+		}
+		sample.Locks = append(sample.Locks, q)
+	}
+	sample.At = time.Now()
+	sample.Took, sample.Exchanges = sample.At.Sub(began), s.c.Admin().Exchanges()-before
+	if ctx.Err() != nil || errors.Is(sample.Err, interlock.ErrClosed) {
+		return sample
+	}
+	s.mu.Lock()
+	s.last = sample
+	s.mu.Unlock()
+	if s.history != nil {
+		s.history.add(sample)
+	}
+	return sample
+}

@@ -1,0 +1,249 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/memlock"
+)
+
+var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func at(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+
+// member is a holder or waiter whose ID is its owner.
+func member(owner string, since int) interlock.Member {
+	return interlock.Member{ID: owner, Owner: owner, Units: 1, Since: at(since), Until: at(1000)}
+}
+
+func holder(owner string, since int, token uint64) interlock.Member {
+	m := member(owner, since)
+	m.Token = token
+	return m
+}
+
+func names(locks []interlock.Queue) (out []string) {
+	for _, q := range locks {
+		out = append(out, q.Name)
+	}
+	return out
+}
+
+// Promise: a choice filters by text, owner, waiters and age, and sorts by what its order says; what is not known comes last.
+func TestAChoiceFiltersAndSorts(t *testing.T) {
+	locks := []interlock.Queue{
+		{Name: "a", Holders: []interlock.Member{holder("web-1", 50, 1)}, Waiters: []interlock.Member{member("web-2", 90)}},
+		{Name: "b", Holders: []interlock.Member{holder("cron", 10, 1)}},
+		{Name: "c", Holders: []interlock.Member{holder("web-2", 80, 1)}, Waiters: []interlock.Member{member("x", 85), member("cron", 99)}},
+		{Name: "d", Holders: []interlock.Member{{Owner: "old library", Note: "Nightly"}}},
+	}
+	for what, c := range map[string]struct {
+		Choice
+		want []string
+	}{
+		"all":            {Choice{}, []string{"a", "b", "c", "d"}},
+		"waiting":        {Choice{Waiting: true}, []string{"a", "c"}},
+		"owner":          {Choice{Owner: "web"}, []string{"a", "c"}},
+		"older":          {Choice{Older: 45 * time.Second}, []string{"a", "b"}},
+		"text in a note": {Choice{Text: "nightly"}, []string{"d"}},
+		"most waiters":   {Choice{Order: "waiting"}, []string{"c", "a", "b", "d"}},
+		"oldest wait":    {Choice{Order: "wait"}, []string{"c", "a", "b", "d"}},
+		"oldest holder":  {Choice{Order: "held"}, []string{"b", "a", "c", "d"}},
+	} {
+		if got := names(c.Of(locks, at(100))); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
+		}
+	}
+	if got := names((Choice{Text: "CRON"}).Of(locks, at(100))); !reflect.DeepEqual(got, []string{"b", "c"}) {
+		t.Errorf("text of an owner: %v", got)
+	}
+	if (Choice{Order: "size"}).Check() == nil || (Choice{Order: "wait"}).Check() != nil {
+		t.Error("an order that does not exist is taken, or one that does is not")
+	}
+}
+
+// Promise: the history tells apart how grants ended, and an incomplete sample ends none.
+func TestHowGrantsEnded(t *testing.T) {
+	h := NewHistory()
+	short := holder("dies", 0, 4)
+	short.Until = at(15)
+	h.add(Sample{At: at(0), Locks: []interlock.Queue{{Name: "old", Holders: []interlock.Member{holder("first", 0, 1)}}}})
+	h.add(Sample{At: at(10), Locks: []interlock.Queue{
+		{Name: "died", Holders: []interlock.Member{short}},
+		{Name: "evicted", Holders: []interlock.Member{holder("taken", 0, 5)}},
+		{Name: "old", Holders: []interlock.Member{holder("next", 0, 2)}},
+		{Name: "over", Holders: []interlock.Member{holder("stopped", 0, 3)}},
+	}})
+	h.Evicted("taken")
+	h.add(Sample{At: at(15), Err: errors.New("the rest cannot be read")})
+	h.add(Sample{At: at(18), More: true})
+	if g := h.Grants("died"); len(g) != 1 || !g[0].To.IsZero() {
+		t.Errorf("an incomplete sample has ended a grant: %+v", g)
+	}
+	h.add(Sample{At: at(20), Locks: []interlock.Queue{{Name: "over", Overruns: []interlock.Overrun{{ID: "stopped", Token: 3}}}}})
+	for name, want := range map[string]string{"died": Expired, "evicted": Evicted, "old": Released, "over": Overran} {
+		g := h.Grants(name)
+		if len(g) == 0 || g[0].End != want || !g[0].To.Equal(at(20)) || !g[0].From.Equal(at(10)) || !g[0].Begun {
+			t.Errorf("%s: %+v, want %s", name, g, want)
+		}
+	}
+	if g := h.Grants("old"); len(g) != 2 || g[1].Begun || g[1].Owner != "first" || g[1].End != Released {
+		t.Errorf("of the lock that was handed on: %+v", g)
+	}
+}
+
+// Promise: an episode is one waiter that waits for one holder without a break; the longest come first.
+func TestEpisodes(t *testing.T) {
+	h := NewHistory()
+	look := func(second int, holders, waiters []interlock.Member) {
+		h.add(Sample{At: at(second), Locks: []interlock.Queue{{Name: "x", Holders: holders, Waiters: waiters}}})
+	}
+	a, b, c := holder("a", 0, 1), holder("b", 2, 2), member("c", 3)
+	look(0, []interlock.Member{a}, []interlock.Member{b})
+	look(10, []interlock.Member{a}, []interlock.Member{b, c})
+	look(15, []interlock.Member{b}, []interlock.Member{c})
+	look(18, []interlock.Member{b}, []interlock.Member{c})
+	var got []string
+	for _, e := range h.Episodes(10) {
+		got = append(got, fmt.Sprintf("%s for %s %v %v", e.Waiter.Owner, e.Blocker.Owner, e.Waited(), e.Going))
+	}
+	want := []string{"b for a 10s false", "c for b 3s true", "c for a 0s false"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := len(h.Episodes(1)); n != 1 {
+		t.Errorf("%d episodes of at most one", n)
+	}
+}
+
+// Promise: a history stays within its bounds, whatever it is shown.
+func TestAHistoryIsBounded(t *testing.T) {
+	h := NewHistory()
+	for round := range 2 * mostGrants {
+		h.add(Sample{At: at(round), Locks: []interlock.Queue{{Name: "x", Holders: []interlock.Member{holder(fmt.Sprint(round), 0, uint64(round+1))}}}})
+	}
+	if n := len(h.Grants("x")); n != mostGrants+1 {
+		t.Errorf("%d grants of one lock", n)
+	}
+	var locks []interlock.Queue
+	for i := range mostNames + 100 {
+		locks = append(locks, interlock.Queue{Name: fmt.Sprint(i), Holders: []interlock.Member{holder("h", 0, 1)}})
+	}
+	crowd := interlock.Queue{Name: "crowd", Holders: []interlock.Member{holder("h", 0, 1)}}
+	for i := range mostPairs + 100 {
+		crowd.Waiters = append(crowd.Waiters, member(fmt.Sprint(i), 0))
+	}
+	h.add(Sample{At: at(1000), Locks: append(locks, crowd)})
+	if n := len(h.going); n != mostPairs {
+		t.Errorf("%d episodes go on", n)
+	}
+	h.add(Sample{At: at(1001)})
+	if n, e := len(h.locks), len(h.ended); n != mostNames || e != mostEpisodes {
+		t.Errorf("%d names, %d ended episodes", n, e)
+	}
+}
+
+// Promise: waits go from owner to owner, with the locks that they are for.
+func TestWhoWaitsForWhom(t *testing.T) {
+	got := Waits([]interlock.Queue{
+		{Name: "y", Holders: []interlock.Member{holder("a", 0, 1)}, Waiters: []interlock.Member{member("b", 0), member("b", 1), {ID: "no name"}}},
+		{Name: "x", Holders: []interlock.Member{holder("a", 0, 1)}, Waiters: []interlock.Member{member("b", 0), member("c", 0)}},
+		{Name: "z", Holders: []interlock.Member{holder("b", 0, 1)}, Waiters: []interlock.Member{member("a", 0)}},
+	})
+	want := []Wait{{"b", "a", []string{"x", "y"}, 3}, {"a", "b", []string{"z"}, 1}, {"c", "a", []string{"x"}, 1}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Promise: however many look, the backend is listed once in each period, and not at all when all have gone.
+func TestSamplesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := interlock.New(t.Context(), memlock.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		lease, err := c.Mutex("x").Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lease.Release()
+		s := NewSampler(c, "", NewHistory())
+		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
+		defer cancel()
+		var mu sync.Mutex
+		times := map[time.Time]int{}
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				var last time.Time
+				for {
+					sample, err := s.Next(ctx, last)
+					if err != nil {
+						return
+					}
+					if !slices.Equal(names(sample.Locks), []string{"x"}) || !sample.At.After(last) {
+						t.Errorf("at %v after %v: %v", sample.At, last, names(sample.Locks))
+					}
+					last = sample.At
+					mu.Lock()
+					times[last]++
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		if len(times) != 11 {
+			t.Errorf("%d samples in 10.5 s", len(times))
+		}
+		for when, n := range times {
+			if n != 20 {
+				t.Errorf("the sample of %v has reached %d of 20", when, n)
+			}
+		}
+		before := s.Last().At
+		time.Sleep(time.Minute)
+		if !s.Last().At.Equal(before) {
+			t.Error("there was a sample that was not asked for")
+		}
+	})
+}
+
+// Promise: a call that is given up stops no other.
+func TestASampleThatIsGivenUpStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := interlock.New(t.Context(), memlock.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s := NewSampler(c, "", nil)
+		first, err := s.Next(t.Context(), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := s.Next(ctx, first.At)
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if _, err := s.Next(t.Context(), first.At); err != nil {
+			t.Error(err)
+		}
+	})
+}
