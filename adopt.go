@@ -95,5 +95,6 @@ func (t *ticket) adopt(ctx context.Context, lock *Lock) (*single, error) {
 	l.g = &l.own
 	t.live++
 	t.attach(l, ctx, lock)
+	l.by.acquired()
 	return l, nil
 }

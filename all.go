@@ -207,7 +207,7 @@ func (w *whole) enterParts(ctx context.Context, order []int) error {
 		s, err := p.enterOpen(ctx)
 		if err != nil {
 			err = failed("acquire", p.name, err)
-			p.c.emit(ctx, Event{Kind: EventGaveUp, Name: p.name, Err: err})
+			p.calledBy(ctx, true).emit(Event{Kind: EventGaveUp, Err: err})
 			return ofPart(p.name, err)
 		}
 		if s != nil {
@@ -254,7 +254,8 @@ func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
 	}
 	for _, i := range order {
 		if s := leases[i]; s != nil {
-			s.t.c.emit(ctx, Event{Kind: EventAcquired, Name: s.Name(), Token: s.Token(), Took: took})
+			s.by.emit(Event{Kind: EventAcquired, Token: s.Token(), Took: took})
+			s.by.acquired()
 		}
 	}
 }

@@ -34,6 +34,7 @@ type Client struct {
 	lines     map[lineKey]*line
 	followers map[string]*follower // by the key of the cell
 	bodies    int                  // running functions of Do
+	exchanges uint64               // that EventRenewed has told of
 
 	overruns atomic.Int64  // leases that were lost while their work goes on
 	arrivals atomic.Uint64 // counts writers' tickets and readers who wait in a line

@@ -202,10 +202,17 @@ func (t *ticket) close() {
 	if fixed {
 		fate = ErrClosed
 	}
-	unbind := t.endLeases(fate)
+	leases, unbind := oneEach(t.leases), t.endLeases(fate)
 	t.mu.Unlock()
 	after()
 	unbind()
+	for _, l := range leases {
+		e := Event{Kind: EventReleased, Took: now.Sub(l.g.since)}
+		if fixed {
+			e.Err = ErrClosed
+		}
+		l.emit(e)
+	}
 	switch {
 	case forget:
 		t.unregister()

@@ -53,6 +53,7 @@ func (c *crowds) come(ctx, closed context.Context, queue string) (came func(), e
 	at := q.coming.PushBack(turn)
 	c.admit(queue, q)
 	c.mu.Unlock()
+	callerOf(ctx).waits()
 	select {
 	case slow := <-turn:
 		return c.answered(queue, slow), nil

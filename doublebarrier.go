@@ -83,7 +83,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 		case ctx.Err() == nil && errors.Is(lost, ErrLost) && !errors.Is(lost, ErrEvicted):
 			var missed bool
 			if missed, err = b.missed(ctx, ticketID(lease.ID())); err == nil && !missed {
-				b.c.emit(ctx, Event{Kind: EventRejoined, Name: b.lock.name, Err: lost})
+				lease.h.parts()[0].by.emit(Event{Kind: EventRejoined, Err: lost})
 				continue
 			}
 			if missed {

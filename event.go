@@ -9,23 +9,36 @@ import (
 // Event is something that happened to a lock. It is plain data, delivered
 // after the fact together with the context of the caller that it happened to,
 // so that a tracer can find the parent of its span and date it back by Took.
+//
+// All events of one acquire, and of the lease that it comes to, have one ID. EventWaiting comes once at most. After it
+// comes EventAcquired, EventHandedOver or EventGaveUp, once. After the first two comes EventReleased or EventLost,
+// once, also if Close releases the lease. A lease that was adopted begins without an event. An acquire that finds
+// the lock held by its context ([Reentrant]) has no events.
 type Event struct {
-	Kind  EventKind
-	Name  string
-	Token uint64        // of the lease; 0 if there is none
-	Time  time.Time     // when it was over
-	Took  time.Duration // how long it took; 0 where nothing was waited for
-	Err   error
+	Kind      EventKind
+	ID        uint64 // of the acquire, in this process; 0 if it happened to the client
+	Name      string
+	LockKind  string        // mutex, rwmutex, semaphore, election or barrier
+	Units     int64         // permits; of a read-write lock 1 is a reader
+	Backend   string        // the scheme of the client's URL; empty if it was made by New
+	Token     uint64        // of the lease; 0 if there is none
+	Time      time.Time     // when it was over
+	Took      time.Duration // how long it took; 0 where nothing was waited for
+	Exchanges uint64        // with the backend, since the last EventRenewed; only of that kind
+	Err       error
+
+	quiet bool // it is logged for debugging only
 }
 
 // EventKind names what happened.
 type EventKind string
 
 const (
+	EventWaiting    EventKind = "waiting"     // Acquire has to wait, in line or for the backend
 	EventAcquired   EventKind = "acquired"    // Took: from the call
 	EventHandedOver EventKind = "handed-over" // acquired from a goroutine of this process
 	EventGaveUp     EventKind = "gave-up"     // an acquire failed; Err says why
-	EventReleased   EventKind = "released"    // Took: how long it was held
+	EventReleased   EventKind = "released"    // Took: how long it was held. Err: ErrClosed if Close left it to its fixed end
 	EventLost       EventKind = "lost"        // a lease ended without being released
 	EventOverrun    EventKind = "overrun"     // work goes on though its lease was lost: see Client.Overruns
 	EventInDoubt    EventKind = "in-doubt"    // a renewal failed; the lease may be lost soon
@@ -53,11 +66,16 @@ func (c *Client) emit(ctx context.Context, e Event) {
 	if !c.cfg.observed() {
 		return
 	}
+	e.Backend = c.cfg.backend
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	if l := c.cfg.log; l != nil && l.Enabled(ctx, e.Kind.level()) {
-		attrs := make([]slog.Attr, 0, 4)
+	level := e.Kind.level()
+	if e.quiet {
+		level = slog.LevelDebug
+	}
+	if l := c.cfg.log; l != nil && l.Enabled(ctx, level) {
+		attrs := make([]slog.Attr, 0, 6)
 		if e.Name != "" {
 			attrs = append(attrs, slog.String("name", e.Name))
 		}
@@ -70,7 +88,10 @@ func (c *Client) emit(ctx context.Context, e Event) {
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
-		l.LogAttrs(ctx, e.Kind.level(), "interlock: "+string(e.Kind), attrs...)
+		if e.ID != 0 {
+			attrs = append(attrs, slog.String("kind", e.LockKind), slog.Uint64("id", e.ID))
+		}
+		l.LogAttrs(ctx, level, "interlock: "+string(e.Kind), attrs...)
 	}
 	for _, o := range c.cfg.observers {
 		o(ctx, e)

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +89,7 @@ func TestEvents(t *testing.T) {
 		ok(t, holder.Release())
 		ok(t, (<-waits).lease.Release())
 
-		want := "acquired gave-up released handed-over in-doubt lost session rejoined acquired released"
+		want := "acquired waiting gave-up released handed-over in-doubt lost waiting session rejoined acquired released"
 		kinds := r.kinds()
 		kinds = strings.Replace(kinds, "rejoined session", "session rejoined", 1) // as it happens
 		kinds = strings.Replace(kinds, "handed-over released", "released handed-over", 1)
@@ -121,6 +123,117 @@ func TestEvents(t *testing.T) {
 			}
 		}
 	})
+}
+
+// told is a short form of the events, but those of sessions: the acquires are numbered in the order in which they come.
+func (r *record) told() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var short []string
+	numbers := map[uint64]int{0: 0}
+	for _, e := range r.events {
+		if e.Kind == interlock.EventSession {
+			continue // before or after what it has cost, as it happens
+		}
+		if _, known := numbers[e.ID]; !known {
+			numbers[e.ID] = len(numbers)
+		}
+		text := fmt.Sprintf("%d:%s", numbers[e.ID], e.Kind)
+		if e.Kind == interlock.EventReleased && e.Err != nil {
+			text += fmt.Sprintf("(%v)", e.Err)
+		}
+		short = append(short, text)
+	}
+	return strings.Join(short, " ")
+}
+
+// Whoever counts waiters and holders by the ID counts right, whichever way an acquire and a lease end.
+func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
+	busy := func(t *testing.T, a, b member) { acquire(t, b.Mutex("m")) }
+	for _, c := range []struct {
+		name, want string
+		before, do func(t *testing.T, a, b member)
+	}{
+		{"released", "1:acquired 1:released", nil, func(t *testing.T, a, _ member) {
+			lease := acquire(t, a.Mutex("m"))
+			ok(t, lease.Release())
+			ok(t, lease.Release())
+		}},
+		{"tried", "1:gave-up", busy, func(t *testing.T, a, _ member) {
+			_, err := a.Mutex("m").TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+		}},
+		{"waited in vain", "1:waiting 1:gave-up", busy, func(t *testing.T, a, _ member) {
+			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+			wantErr(t, err, interlock.ErrBusy)
+		}},
+		{"not sent", "1:waiting 2:waiting 1:gave-up 2:gave-up", busy, func(t *testing.T, a, _ member) {
+			for range 2 {
+				go a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+		}},
+		{"refused", "1:gave-up", nil, func(t *testing.T, a, _ member) {
+			_, err := a.Mutex("").Acquire(ctx)
+			wantErr(t, err, interlock.ErrInvalid)
+		}},
+		{"lost", "1:acquired 1:lost", nil, func(t *testing.T, a, _ member) {
+			lease := acquire(t, a.Mutex("m"))
+			a.faults().Expire()
+			<-lease.Done()
+			wantErr(t, lease.Release(), interlock.ErrLost)
+		}},
+		{"nested and lost", "1:acquired 1:lost", nil, func(t *testing.T, a, _ member) {
+			l := a.Mutex("m", interlock.Reentrant())
+			err := l.Do(ctx, func(held context.Context) error {
+				return l.Do(held, func(held context.Context) error { a.faults().Expire(); <-held.Done(); return nil })
+			})
+			wantErr(t, err, interlock.ErrLost)
+		}},
+		{"closed", "1:acquired 1:released", nil, func(t *testing.T, a, _ member) {
+			lease := acquire(t, a.Mutex("m"))
+			ok(t, a.Close())
+			wantErr(t, lease.Release(), interlock.ErrLost)
+		}},
+		{"left to its end", "1:acquired 1:released(client closed)", nil, func(t *testing.T, a, _ member) {
+			acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+			ok(t, a.Close())
+		}},
+		{"adopted", "1:acquired 2:released 1:lost", nil, func(t *testing.T, a, _ member) {
+			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+			again, err := a.Adopt(ctx, "m", lease.ID())
+			ok(t, err)
+			ok(t, again.Release())
+		}},
+		{"all, of which one is busy", "1:acquired 2:waiting 2:gave-up 1:released", func(t *testing.T, _, b member) {
+			acquire(t, b.Mutex("z"))
+		}, func(t *testing.T, a, _ member) {
+			waiting, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_, err := interlock.All(a.Mutex("a"), a.Mutex("z")).Acquire(waiting)
+			wantErr(t, err, context.DeadlineExceeded)
+		}},
+	} {
+		simulatedAs(t, c.name, func(t *testing.T) {
+			var r record
+			w := memlock.NewWorld()
+			a, b := join(t, w, r.observe()), join(t, w)
+			if c.before != nil {
+				c.before(t, a, b)
+			}
+			c.do(t, a, b)
+			synctest.Wait()
+			if got := r.told(); got != c.want {
+				t.Errorf("events: %s\nwant:   %s", got, c.want)
+			}
+			for _, e := range r.events {
+				if e.ID != 0 && (e.LockKind != "mutex" || e.Units != 1) {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
 }
 
 // A nested acquire is no event of its own.
@@ -212,4 +325,72 @@ func TestALeaseThatNobodyHadIsNoEvent(t *testing.T) {
 		}
 		nothingLeft(t, a)
 	})
+}
+
+// A lease that is lost before its acquire has returned: observers hear of the acquire first.
+func TestALossComesAfterTheAcquire(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		var r record
+		var a member
+		a = join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventAcquired {
+				a.faults().Expire()
+				time.Sleep(2 * ttl) // it was lost long ago
+			}
+		}), r.observe())
+		_, err := a.Mutex("m").Acquire(ctx)
+		ok(t, err)
+		synctest.Wait()
+		if got := r.told(); got != "1:acquired 1:lost" {
+			t.Errorf("events: %s", got)
+		}
+	})
+}
+
+// Every try fails while the backend is away: observers hear of each, the log once a second.
+func TestRetriesAreLoggedOnceASecond(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		var out bytes.Buffer
+		tries := 0
+		a := join(t, memlock.NewWorld(), interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))), interlock.Observe(func(_ context.Context, e interlock.Event) {
+			if e.Kind == interlock.EventRetry {
+				tries++
+			}
+		}))
+		a.faults().Before("Join", 0).Fail()
+		_, err := a.Mutex("m", interlock.Wait(5*time.Second)).Acquire(ctx)
+		wantErr(t, err, interlock.ErrUnavailable)
+		logged := strings.Count(out.String(), `level=INFO msg="interlock: retry" name=m error=`)
+		if logged < 2 || logged > 6 || tries <= logged {
+			t.Errorf("%d tries, %d logged:\n%s", tries, logged, &out)
+		}
+	})
+}
+
+// A client tells with each renewal how many exchanges it has made since the last one.
+func TestEventsCountExchanges(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		var told atomic.Uint64
+		a := join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) { told.Add(e.Exchanges) }))
+		for range 3 {
+			ok(t, acquire(t, a.Mutex("m")).Release())
+			time.Sleep(ttl)
+		}
+		synctest.Wait()
+		if want := a.Admin().Exchanges(); told.Load() != want {
+			t.Errorf("%d exchanges were told of, there were %d", told.Load(), want)
+		}
+	})
+}
+
+// Without observers an acquire allocates nothing for them.
+func TestAnAcquireIsCheapWithoutObservers(t *testing.T) {
+	allocs := func(opts ...interlock.ClientOption) float64 {
+		l := join(t, memlock.NewWorld(), opts...).Mutex("m")
+		return testing.AllocsPerRun(1000, func() { ok(t, acquire(t, l).Release()) })
+	}
+	silent, observed := allocs(), allocs(interlock.Observe(func(context.Context, interlock.Event) {}))
+	if silent > 9 || observed > silent+2 {
+		t.Errorf("an acquire and a release allocate %v times, %v times with an observer", silent, observed)
+	}
 }

@@ -152,8 +152,11 @@ func (n *session) renew(began driver.Instant) error {
 	}
 	n.c.mu.Lock()
 	n.heard, n.away = n.c.d.Now(), nil
+	all := n.c.d.Exchanges()
+	exchanges := all - n.c.exchanges
+	n.c.exchanges = all
 	n.c.mu.Unlock()
-	n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began)})
+	n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began), Exchanges: exchanges})
 	for _, r := range answer {
 		if r.State == driver.Stray {
 			// Else its Join crossed this renewal, or it is being left, or was: then the

@@ -112,6 +112,7 @@ func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, h
 	}
 	n.waiters.push(w)
 	n.mu.Unlock()
+	n.c.waits(ctx)
 	step, over := l.beginWait(ctx, nil)
 	if done := step.Done(); done == nil {
 		<-w.ready
@@ -331,7 +332,6 @@ func (n *line) giveUp(ctx context.Context, w *turn, woken bool) error {
 		n.retire()
 	case w.closed:
 	case w.lease != nil:
-		w.lease.unseen = true
 		// What it was told of the last holder is for the next one to hear.
 		n.c.background(func() {
 			if !woken {

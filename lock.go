@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -137,10 +136,9 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		lease, err := l.acquireAll(ctx, try)
 		return lease, failed("acquire", l.name, err)
 	}
-	observed := l.c.cfg.observed()
-	var began time.Time
-	if observed {
-		began = time.Now()
+	by := l.calledBy(ctx, try)
+	if by != nil {
+		ctx = by
 	}
 	lease, how, err := l.get(ctx, try)
 	switch {
@@ -150,13 +148,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		err = &unavailable{[]error{err}, said(err, callTimeout(l.c.cfg.ttl)).Error()}
 	}
 	err = failed("acquire", l.name, err)
-	switch {
-	case !observed:
-	case err != nil:
-		l.c.emit(ctx, Event{Kind: EventGaveUp, Name: l.name, Took: time.Since(began), Err: err})
-	case how != "":
-		l.c.emit(ctx, Event{Kind: how, Name: l.name, Token: lease.Token(), Took: time.Since(began)})
-	}
+	by.ends(how, lease, err)
 	if err != nil {
 		return nil, err
 	}

@@ -81,8 +81,8 @@ func (c *Client) tell(kind EventKind, leases []*single, err error) {
 	}
 	now := time.Now()
 	c.background(func() {
-		for _, l := range leases {
-			c.emit(l.ctx, Event{Kind: kind, Name: l.t.name, Token: l.Token(), Time: now, Err: err})
+		for _, l := range oneEach(leases) {
+			l.emit(Event{Kind: kind, Time: now, Err: err})
 		}
 	})
 }

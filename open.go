@@ -85,6 +85,7 @@ func configure(url string, opts []ClientOption) (*driver.URL, clientConfig, erro
 	cfg.ttl = u.Duration("ttl", cfg.ttl)
 	cfg.prefix = u.Text("prefix", cfg.prefix)
 	cfg.owner = u.Text("owner", cfg.owner)
+	cfg.backend = u.Scheme
 	for _, o := range opts {
 		o(&cfg)
 	}

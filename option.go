@@ -17,6 +17,7 @@ type clientConfig struct {
 	ttl       time.Duration
 	prefix    string
 	owner     string
+	backend   string // the scheme of the URL, if there is one
 	log       *slog.Logger
 	observers []func(context.Context, Event)
 }
@@ -49,7 +50,8 @@ func Prefix(p string) ClientOption { return func(c *clientConfig) { c.prefix = p
 func Owner(s string) ClientOption { return func(c *clientConfig) { c.owner = s } }
 
 // Logger logs events: what was lost, overruns or is in doubt as a warning, new sessions and tries of an Acquire that
-// failed for information, all others for debugging. Default silent.
+// failed for information (of each Acquire once a second at most), all others for debugging. The keys are in
+// docs/telemetry.md. Default silent.
 func Logger(l *slog.Logger) ClientOption { return func(c *clientConfig) { c.log = l } }
 
 // Observe calls f after each event. f must not block. Repeatable.

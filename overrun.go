@@ -109,7 +109,7 @@ func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error)
 	c.overruns.Add(1)
 	stop := t.record(l.Token(), since)
 	tell := func(err error) {
-		c.emit(l.ctx, Event{Kind: EventOverrun, Name: t.name, Token: l.Token(), Took: c.d.Now().Sub(since), Err: err})
+		l.emit(Event{Kind: EventOverrun, Took: c.d.Now().Sub(since), Err: err})
 	}
 	for {
 		tell(why)

@@ -39,6 +39,7 @@ func (l *single) releaseOnce(clean bool) error {
 	l.given = true
 	l.endOverrun()
 	unbind, others := nothing, nothing
+	var lost []*single
 	if ended == nil {
 		unbind = l.end(ErrReleased)
 		t.remove(l)
@@ -51,13 +52,15 @@ func (l *single) releaseOnce(clean bool) error {
 		t.live--
 		p = t.parting(n, clean, now)
 		if p.taken && t.req.Hold > 0 {
-			others = t.endLeases(errByAnother) // adopted: what one releases, all lose
+			lost = t.leases // adopted: what one releases, all lose
+			others = t.endLeases(errByAnother)
 		}
 	}
 	t.unlock(n)
 	after()
 	unbind()
 	others()
+	t.c.tell(EventLost, lost, errByAnother)
 	if ended != nil {
 		if p.taken {
 			t.awaitLeft(t.leaveLost(false)) // what was done under it may be half done
@@ -67,8 +70,8 @@ func (l *single) releaseOnce(clean bool) error {
 		}
 		return ended
 	}
-	if over && t.c.cfg.observed() && !l.unseen {
-		t.c.emit(l.ctx, Event{Kind: EventReleased, Name: t.name, Token: l.Token(), Took: now.Sub(g.since)})
+	if over {
+		l.emit(Event{Kind: EventReleased, Took: now.Sub(g.since)})
 	}
 	switch {
 	case p.next != nil:

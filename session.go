@@ -107,6 +107,7 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 		if driver.IsPermanent(why) && !isSessionOver(why) {
 			return nil, why
 		}
+		c.waits(ctx)
 		select {
 		case <-news:
 		case <-c.ctx.Done():

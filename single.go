@@ -18,11 +18,10 @@ type single struct {
 	t     *ticket
 	lock  *Lock
 	g     *grant
-	ctx   context.Context // of the acquire, for events; nil if nobody observes
-	own   grant           // what g points to, unless the lease is nested
+	by    *caller // for events; nil without observers
+	own   grant   // what g points to, unless the lease is nested
 
 	once   sync.Once
-	unseen bool // its acquire was cancelled: nobody has it
 	result error
 
 	// The rest is guarded by t.mu. The numbers are small, since a lease is allocated for each hand-over.
@@ -91,7 +90,9 @@ func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *
 func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
 	l.lease.h, l.t, l.lock, l.at = l, t, lock, int32(len(t.leases))
 	if t.c.cfg.observed() {
-		l.ctx = context.WithoutCancel(ctx)
+		if l.by = callerOf(ctx); l.by == nil {
+			l.by = lock.calledBy(ctx, true)
+		}
 	}
 	l.g.leases++
 	t.leases = append(t.leases, l)
@@ -112,6 +113,9 @@ func (l *single) nest(ctx context.Context, lock *Lock) (nested *single, has int6
 	}
 	nested = &single{g: l.g}
 	l.t.attach(nested, ctx, lock)
+	if nested.by != nil {
+		nested.by.id = l.by.id
+	}
 	return nested, l.t.units
 }
 

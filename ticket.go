@@ -243,7 +243,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			last = tried(err)
 		}
 		if t != nil {
-			l.c.emit(ctx, Event{Kind: EventRetry, Name: l.name, Err: err})
+			callerOf(ctx).retries(err)
 		}
 		if b.Sleep(ctx) != nil {
 			return t, l.c.because(ctx, last)
@@ -262,7 +262,7 @@ var errLate = errors.New("the grant came too late")
 // rejoin forgets a ticket that does not stand any more.
 func (t *ticket) rejoin(ctx context.Context, err error) {
 	if t.outlive(err) == ticketQueued {
-		t.c.emit(ctx, Event{Kind: EventRejoined, Name: t.name, Err: err})
+		callerOf(ctx).emit(Event{Kind: EventRejoined, Err: err})
 	}
 }
 
@@ -309,6 +309,7 @@ func (t *ticket) reach(ctx context.Context) error {
 			return t.hold(tk)
 		}
 	}
+	t.c.waits(ctx)
 	tk, err := t.wait(ctx)
 	if err != nil {
 		return err
