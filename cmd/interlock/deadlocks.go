@@ -119,7 +119,7 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		for _, w := range d.Waits {
 			since := "not known"
 			if !w.Since.IsZero() {
-				since = short(time.Since(w.Since))
+				since = view.Short(time.Since(w.Since))
 			}
 			by := owner(w.By)
 			if w.By.Token == 0 {

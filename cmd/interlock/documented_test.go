@@ -122,6 +122,7 @@ var otherPrograms = map[string]string{
 	".ci/run":               "installs what tests need, and runs them",
 	"bash":                  "a shell; what it is told with -c is read",
 	"cd":                    "into a folder of the repository, for what is built there",
+	"curl":                  "asks the page for JSON",
 	"echo":                  "of the shell",
 	"etcdctl":               "makes users and locks",
 	"export":                "of the shell",

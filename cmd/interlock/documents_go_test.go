@@ -81,6 +81,7 @@ import (
 	"github.com/interlock-go/interlock/fence"
 	"github.com/interlock-go/interlock/once"
 	"github.com/interlock-go/interlock/rowlock"
+	"github.com/interlock-go/interlock/ui"
 )
 
 var (

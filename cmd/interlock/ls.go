@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ writes one.`,
 			var kept []view.Stored
 			if all && view.Alone(ctx, left) {
 				var unread error
-				kept, unread = view.AllStored(ctx, t.Client, t.name)
+				kept, unread = view.AllStored(ctx, t.Client, t.name, math.MaxInt)
 				left = cmp.Or(left, unread)
 			}
 			if left != nil && len(l)+len(kept) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // display is where tables are written.
@@ -166,7 +167,7 @@ func (v display) since(t time.Time) string {
 	if t.IsZero() {
 		return "not known"
 	}
-	age := short(time.Since(t))
+	age := view.Short(time.Since(t))
 	return v.pick(t.Local().Format(time.DateTime)+" ("+age+")", age)
 }
 
@@ -176,7 +177,7 @@ func (v display) until(m interlock.Member) string {
 	if m.Foreign && !m.Fixed {
 		return "not known"
 	}
-	left := short(time.Until(m.Until))
+	left := view.Short(time.Until(m.Until))
 	if m.Fixed {
 		return v.pick(m.Until.Local().Format(time.DateTime)+" (in "+left+")", "ends in "+left)
 	}
@@ -192,23 +193,8 @@ func (v display) overrun(o interlock.Overrun) string {
 	if o.Since.IsZero() {
 		return "lost"
 	}
-	age := short(time.Since(o.Since))
+	age := view.Short(time.Since(o.Since))
 	return v.pick("lost "+o.Since.Local().Format(time.DateTime)+" ("+age+" ago)", "lost "+age+" ago")
-}
-
-// short is a duration as people say it: two digits or so.
-func short(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
 // owner is how messages call somebody.

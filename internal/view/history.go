@@ -119,6 +119,17 @@ func longerFirst(a, b Episode) int {
 	return cmp.Or(cmp.Compare(b.Waited(), a.Waited()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Waiter.ID, b.Waiter.ID))
 }
 
+// Look adds one lock, as it was seen between two samples.
+func (h *History) Look(q interlock.Queue, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begun := !h.since.IsZero()
+	if !begun {
+		h.since = at
+	}
+	h.grants(q, at, begun)
+}
+
 // Since is the time of the first sample.
 func (h *History) Since() time.Time {
 	h.mu.Lock()

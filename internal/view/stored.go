@@ -38,10 +38,10 @@ func (s *Stored) read(ctx context.Context, c *interlock.Client) (there bool, err
 	return there || s.Wrong != nil, err
 }
 
-// AllStored reads what is stored below a prefix. With an error comes what could be read.
-func AllStored(ctx context.Context, c *interlock.Client, prefix string) (all []Stored, err error) {
+// AllStored reads what is stored below a prefix, at most so many. With an error comes what could be read.
+func AllStored(ctx context.Context, c *interlock.Client, prefix string, most int) (all []Stored, err error) {
 	for found, err := range c.Admin().Stored(ctx, prefix) {
-		if err != nil {
+		if err != nil || len(all) == most {
 			return all, err
 		}
 		s := Stored{Stored: found}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock/ui"
+)
+
+// uiFlags say where the page is served, and to whom.
+type uiFlags struct {
+	listen       string
+	passwordFile string
+	userHeader   string
+	hosts        []string
+	cert, key    string
+	changes      bool
+	record       time.Duration
+}
+
+func newUI(o *options) *cobra.Command {
+	var f uiFlags
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Show the locks in a browser, live, until interrupted",
+		Long: `Ui serves a page that shows who holds and who waits, each lock with its queue and its last
+grants, who waits for whom, the longest waits, what is stored, and what doctor finds. Its first
+line is the address to open. That lets one browser in, once.
+
+By default only this machine reaches it. To serve others, give --listen with an address, and
+--password-file or --user-header, and --cert and --key unless a proxy in front has TLS.
+
+With --allow-changes the page can also revoke, evict, set a latch and delete a value.
+
+Below the page, api/locks, api/locks/NAME, api/waits, api/longest, api/stored, api/checks and
+api/events (a stream of server-sent events) give JSON. Programs send the token of the address,
+or the password, as a bearer token.`,
+		Example: `  interlock ui                                   the page for this machine
+  interlock ui --allow-changes --record 10s      with evict, and a history while no browser looks
+  interlock ui --listen :8443 --password-file /etc/interlock/ui --cert tls.crt --key tls.key`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := f.config(cmd.Context())
+			if err != nil {
+				return err
+			}
+			b, err := o.backend(cmd.Context())
+			if err != nil {
+				return err
+			}
+			cfg.Backend = b.shown()
+			return o.waits(func(ctx context.Context, t task) error { return f.serve(ctx, o, t, cfg) })(cmd, nil)
+		},
+	}
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`address` and port; port 0 takes a free one")
+	cmd.Flags().BoolVar(&f.changes, "allow-changes", false, "revoke, evict, set a latch, delete a value")
+	cmd.Flags().StringVar(&f.passwordFile, "password-file", "", "`file` with the password that visitors give; any user name does")
+	cmd.Flags().StringVar(&f.userHeader, "user-header", "", "the `header` in which a proxy in front says who the visitor is; it must remove it from what comes from outside")
+	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "a `name` by which visitors call this server (repeatable)")
+	cmd.Flags().StringVar(&f.cert, "cert", "", "`file` with the certificate of the server, and its chain")
+	cmd.Flags().StringVar(&f.key, "key", "", "`file` with the key of the certificate")
+	cmd.Flags().DurationVar(&f.record, "record", 0, "look so often also while no browser does, for the history")
+	return cmd
+}
+
+// config checks the flags. A page that others reach asks who they are.
+func (f *uiFlags) config(ctx context.Context) (ui.Config, error) {
+	cfg := ui.Config{AllowChanges: f.changes, UserHeader: f.userHeader, Hosts: f.hosts}
+	host, _, err := net.SplitHostPort(f.listen)
+	switch {
+	case err != nil:
+		return cfg, usage("--listen %s: an address and a port are wanted, such as 127.0.0.1:8080", f.listen)
+	case (f.cert == "") != (f.key == ""):
+		return cfg, usage("--cert and --key belong together")
+	case f.record != 0 && f.record < time.Second:
+		return cfg, usage("--record %v: at least 1s is wanted", f.record)
+	case !isLoopback(host) && f.passwordFile == "" && f.userHeader == "":
+		return cfg, usage("--listen %s is for other machines too: it needs --password-file or --user-header", f.listen)
+	}
+	if f.passwordFile != "" {
+		file, err := readURL(ctx, f.passwordFile) // its first line is not a URL here
+		if err != nil {
+			return cfg, err
+		}
+		if cfg.Password = file.url; len(cfg.Password) < 8 {
+			return cfg, failed(exitConfig, fmt.Errorf("--password-file %s: a password of at least 8 characters is wanted in its first line", f.passwordFile))
+		}
+	}
+	if isLoopback(host) {
+		if f.passwordFile == "" && f.userHeader == "" {
+			cfg.Token = rand.Text()
+		}
+		cfg.Hosts = append(cfg.Hosts, "localhost", "127.0.0.1", "::1", host)
+	}
+	return cfg, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// serve serves the page until the context ends. The first line that it writes is the address.
+func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return failed(exitConfig, fmt.Errorf("--listen: %w", err))
+	}
+	at := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/"}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			_ = listener.Close()
+			return failed(exitConfig, fmt.Errorf("--cert: %w", err))
+		}
+		at.Scheme = "https"
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}})
+	}
+	if cfg.Token != "" {
+		at.RawQuery = url.Values{"token": {cfg.Token}}.Encode()
+	}
+	page := ui.New(t.Client, cfg)
+	if f.record > 0 {
+		go page.Record(ctx, f.record)
+	}
+	server := &http.Server{
+		Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // streams end with it
+	}
+	if err := o.print(t.cmd, map[string]string{"url": at.String()}, "%s", at.String()); err != nil {
+		_ = listener.Close()
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		defer cancel()
+		err = cmp.Or(server.Shutdown(leaving), server.Close())
+	}
+	if errors.Is(err, http.ErrServerClosed) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+package ui
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// policy lets a page load its own script, style and data, and nothing else; no other page may frame it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// doors knows who may look.
+type doors struct {
+	cfg    Config
+	name   string // of the cookie: browsers do not tell the ports of a machine apart
+	cookie string // of the browser that has opened the page with the token
+
+	mu   sync.Mutex
+	used bool // that browser has come back with its cookie: the token opens no page any more
+}
+
+func newDoors(cfg Config) *doors {
+	return &doors{cfg: cfg, name: "interlock-ui-" + rand.Text()[:10], cookie: rand.Text()}
+}
+
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// open reports whether a request has proven that it may look.
+func (d *doors) open(r *http.Request) bool {
+	if d.cfg.UserHeader != "" && r.Header.Get(d.cfg.UserHeader) == "" {
+		return false
+	}
+	if d.cfg.Token == "" && d.cfg.Password == "" {
+		return true
+	}
+	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	_, basic, isBasic := r.BasicAuth()
+	for _, secret := range []string{d.cfg.Token, d.cfg.Password} {
+		if secret != "" && (isBearer && same(given, secret) || isBasic && same(basic, secret)) {
+			return true
+		}
+	}
+	c, err := r.Cookie(d.name)
+	if d.cfg.Token == "" || err != nil || !same(c.Value, d.cookie) {
+		return false
+	}
+	d.mu.Lock()
+	d.used = true
+	d.mu.Unlock()
+	return true
+}
+
+// redeem reports whether the address of a request has the token, and the token has opened no browser yet.
+func (d *doors) redeem(r *http.Request) bool {
+	given := r.URL.Query().Get("token")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cfg.Token != "" && !d.used && r.Method == http.MethodGet && given != "" && same(given, d.cfg.Token)
+}
+
+// knows reports whether the handler is meant by the Host of a request.
+func (d *doors) knows(r *http.Request) bool {
+	if len(d.cfg.Hosts) == 0 {
+		return true
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return slices.Contains(d.cfg.Hosts, strings.ToLower(strings.Trim(host, "[]")))
+}
+
+// guarded lets in who may look, and says to browsers what they must not do with the answers.
+func (h *Handler) guarded(next http.Handler) http.Handler {
+	changes := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Content-Security-Policy", policy)
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
+		head.Set("Cross-Origin-Opener-Policy", "same-origin")
+		head.Set("Cache-Control", "no-store")
+		site, navigates := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode") == "navigate"
+		switch {
+		case !h.doors.knows(r):
+			h.refuse(w, r, http.StatusMisdirectedRequest, "This server is not meant by that name: see --host.")
+		case changes.Check(r) != nil, site != "" && site != "same-origin" && site != "none" && !navigates:
+			h.refuse(w, r, http.StatusForbidden, "This request comes from another site.")
+		case h.doors.redeem(r):
+			secure := r.TLS != nil
+			http.SetCookie(w, &http.Cookie{Name: h.doors.name, Value: h.doors.cookie, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode})
+			q := r.URL.Query()
+			q.Del("token")
+			head.Set("Location", relative(r.URL, q))
+			w.WriteHeader(http.StatusSeeOther)
+		case h.doors.open(r), strings.HasPrefix(r.URL.Path, "/static/"):
+			next.ServeHTTP(w, r)
+		default:
+			h.unknown(w, r)
+		}
+	})
+}
+
+// relative is the address of a page as a page beside it names it.
+func relative(at *url.URL, q url.Values) string {
+	page := at.Path[strings.LastIndexByte(at.Path, '/')+1:]
+	if page == "" {
+		page = "./"
+	}
+	if len(q) > 0 {
+		page += "?" + q.Encode()
+	}
+	return page
+}
+
+// unknown refuses a visitor, and says how to get in.
+func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
+	h.log.WarnContext(r.Context(), "interlock ui: refused", "remote", r.RemoteAddr, "path", r.URL.Path)
+	switch {
+	case h.cfg.Password != "":
+		w.Header().Set("WWW-Authenticate", `Basic realm="interlock", charset="UTF-8"`)
+		h.refuse(w, r, http.StatusUnauthorized, "The password is missing or wrong.")
+	case h.cfg.Token != "":
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		h.refuse(w, r, http.StatusUnauthorized, "Open the address that interlock ui has printed. It lets one browser in, once: for another browser, start interlock ui again.")
+	default:
+		h.refuse(w, r, http.StatusForbidden, "The proxy in front of this page has not said who you are.")
+	}
+}
+
+// user is how the log calls a visitor.
+func (h *Handler) user(r *http.Request) string {
+	if h.cfg.UserHeader != "" {
+		return r.Header.Get(h.cfg.UserHeader)
+	}
+	name, _, _ := r.BasicAuth()
+	return name
+}
+
+// refuse answers with an error, to people as a page, to programs as JSON.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, code int, text string) {
+	if forProgram(r) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		writeJSON(w, map[string]string{"error": text})
+		return
+	}
+	h.render(w, r, code, "message", struct {
+		page
+		Text string
+	}{h.page(r, http.StatusText(code)), text})
+}
+
+func forProgram(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/api/")
+}

@@ -1,0 +1,232 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
+)
+
+// mostRows is how many rows a page of an answer has at most.
+const mostRows = 1000
+
+// want is what the query of a request asks for.
+type want struct {
+	view.Choice
+	Offset, Limit int
+}
+
+// wanted reads a query. Limit is what is shown if the query does not say it.
+func wanted(q url.Values, limit int) (want, error) {
+	w := want{Choice: view.Choice{Text: q.Get("text"), Owner: q.Get("owner"), Waiting: q.Get("waiting") != "", Order: q.Get("order")}, Limit: limit}
+	if w.Order == "" {
+		w.Order = "waiting"
+	}
+	err := w.Check()
+	if s := q.Get("older"); s != "" && err == nil {
+		if w.Older, err = time.ParseDuration(s); err != nil || w.Older < 0 {
+			err = fmt.Errorf("older=%q: a duration such as 30s or 1h is wanted", s)
+		}
+	}
+	for name, to := range map[string]*int{"offset": &w.Offset, "limit": &w.Limit} {
+		s := q.Get(name)
+		if s == "" || err != nil {
+			continue
+		}
+		if *to, err = strconv.Atoi(s); err != nil || *to < 0 {
+			err = fmt.Errorf("%s=%q: a whole number is wanted", name, s)
+		}
+	}
+	w.Limit = min(max(w.Limit, 1), mostRows)
+	return w, err
+}
+
+// part cuts what a page shows out of a list.
+func part[T any](all []T, w want) []T {
+	from := min(w.Offset, len(all))
+	return all[from:min(from+w.Limit, len(all))]
+}
+
+// sample is a look at the locks that is new. While the backend does not answer it is the last one, with an error.
+func (h *Handler) sample(ctx context.Context) (view.Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := h.sampler.Next(ctx, time.Time{})
+	if err != nil {
+		return h.sampler.Last(), away(err)
+	}
+	return s, s.Err
+}
+
+// away says in one line that the backend has not answered.
+func away(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the backend has not answered for %v", patience)
+	}
+	return err
+}
+
+// locksJSON is a part of the locks of a backend.
+type locksJSON struct {
+	At        time.Time    `json:"at,omitzero"`
+	Total     int          `json:"total"` // that are chosen
+	Offset    int          `json:"offset"`
+	Locks     []view.Queue `json:"locks"`
+	More      bool         `json:"more,omitempty"` // the backend has more than a list may have
+	Took      float64      `json:"list_seconds"`
+	Exchanges uint64       `json:"list_exchanges"`
+	Error     string       `json:"error,omitempty"`
+}
+
+func locksOf(s view.Sample, err error, w want) locksJSON {
+	chosen := w.Of(s.Locks, time.Now())
+	out := locksJSON{At: s.At, Total: len(chosen), Offset: w.Offset, Locks: []view.Queue{}, More: s.More, Took: s.Took.Seconds(), Exchanges: s.Exchanges}
+	for _, q := range part(chosen, w) {
+		out.Locks = append(out.Locks, view.QueueOf(q))
+	}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+func (h *Handler) apiLocks(w http.ResponseWriter, r *http.Request) {
+	wants, err := wanted(r.URL.Query(), 100)
+	if err != nil {
+		h.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	s, err := h.sample(r.Context())
+	if s.At.IsZero() && err != nil {
+		h.refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	answer(w, locksOf(s, err, wants))
+}
+
+// lockJSON is one name with its last grants.
+type lockJSON struct {
+	view.NameJSON
+	Grants []view.Grant `json:"grants"` // the latest first
+}
+
+func (h *Handler) lockOf(n view.Name) lockJSON {
+	grants := h.history.Grants(n.Queue.Name)
+	if grants == nil {
+		grants = []view.Grant{}
+	}
+	return lockJSON{n.JSON(), grants}
+}
+
+// name reads all that has a name, and tells the history.
+func (h *Handler) name(ctx context.Context, name string) (view.Name, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	n, err := view.Named(ctx, h.c, name)
+	if err != nil {
+		return n, err
+	}
+	h.history.Look(n.Queue, time.Now())
+	return n, nil
+}
+
+func (h *Handler) apiLock(w http.ResponseWriter, r *http.Request) {
+	n, err := h.name(r.Context(), r.PathValue("name"))
+	if err != nil {
+		h.failed(w, r, err)
+		return
+	}
+	answer(w, h.lockOf(n))
+}
+
+// failed answers with an error of the backend.
+func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
+	code := http.StatusBadGateway
+	switch {
+	case errors.Is(err, interlock.ErrInvalid):
+		code = http.StatusBadRequest
+	case errors.Is(err, interlock.ErrLost):
+		code = http.StatusNotFound
+	case errors.Is(err, interlock.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, interlock.ErrClosed):
+		code = http.StatusServiceUnavailable
+	}
+	h.refuse(w, r, code, away(err).Error())
+}
+
+func (h *Handler) apiWaits(w http.ResponseWriter, r *http.Request) {
+	s, err := h.sample(r.Context())
+	if s.At.IsZero() && err != nil {
+		h.failed(w, r, err)
+		return
+	}
+	answer(w, map[string]any{"at": s.At, "waits": view.Waits(s.Locks)})
+}
+
+func (h *Handler) apiLongest(w http.ResponseWriter, r *http.Request) {
+	if _, err := h.sample(r.Context()); err != nil {
+		h.failed(w, r, err)
+		return
+	}
+	answer(w, map[string]any{"since": h.history.Since(), "episodes": h.history.Episodes(mostRows)})
+}
+
+// stored reads what is stored: at most mostRows.
+func (h *Handler) stored(ctx context.Context, prefix string) ([]view.Stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return view.AllStored(ctx, h.c, prefix, mostRows)
+}
+
+func (h *Handler) apiStored(w http.ResponseWriter, r *http.Request) {
+	all, err := h.stored(r.Context(), r.URL.Query().Get("prefix"))
+	if err != nil && len(all) == 0 {
+		h.failed(w, r, err)
+		return
+	}
+	list := []view.StoredJSON{}
+	for _, s := range all {
+		list = append(list, s.JSON())
+	}
+	answer(w, list)
+}
+
+// check examines the backend, once in ten seconds for all visitors.
+func (h *Handler) check() []interlock.Finding {
+	found, _ := h.findings.get(func() ([]interlock.Finding, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+		defer cancel()
+		return h.c.Admin().Check(ctx), nil
+	})
+	return found
+}
+
+func (h *Handler) apiChecks(w http.ResponseWriter, _ *http.Request) {
+	type finding struct {
+		Check   string `json:"check"`
+		Status  string `json:"status"`
+		Detail  string `json:"detail"`
+		Promise string `json:"promise,omitempty"`
+		Remedy  string `json:"remedy,omitempty"`
+	}
+	list := []finding{}
+	for _, f := range h.check() {
+		list = append(list, finding{f.Check, string(f.Status), f.Detail, f.Promise, f.Remedy})
+	}
+	answer(w, list)
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	writeJSON(w, v)
+}
+
+// writeJSON escapes what HTML would read. A reader that has gone needs no error.
+func writeJSON(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }

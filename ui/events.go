@@ -1,0 +1,143 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/view"
+)
+
+// mostStreams is how many streams of events there are at once.
+const mostStreams = 200
+
+// sign is the time between two signs of life of a stream.
+const sign = 15 * time.Second
+
+// apiEvents streams states: with name= of one lock, after each change, else of the locks that the query chooses, once a
+// second at most. With brief= only their times are sent: a page that shows them is asked for again.
+func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	wants, err := wanted(q, 100)
+	if err != nil {
+		h.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	if h.streams.Add(1) > mostStreams {
+		h.streams.Add(-1)
+		h.refuse(w, r, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open already.", mostStreams))
+		return
+	}
+	defer h.streams.Add(-1)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	s := &stream{w: w, control: http.NewResponseController(w), cancel: cancel}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front passes each event on
+	states := make(chan any)
+	go func() {
+		defer close(states)
+		if name := q.Get("name"); name != "" {
+			h.follow(ctx, name, states)
+		} else {
+			h.list(ctx, wants, states)
+		}
+	}()
+	s.comment("the states of locks")
+	signs := time.NewTicker(sign)
+	defer signs.Stop()
+	for {
+		select {
+		case state, more := <-states:
+			if !more {
+				return
+			}
+			if err, failed := state.(error); failed {
+				s.event("away", map[string]string{"error": away(err).Error()})
+				continue
+			}
+			if q.Get("brief") != "" {
+				state = map[string]time.Time{"at": time.Now()}
+			}
+			s.event("state", state)
+		case <-signs.C:
+			s.comment("")
+		case <-ctx.Done():
+			for range states { // its goroutine ends
+			}
+			return
+		}
+	}
+}
+
+// list sends the chosen locks, and an error while the backend does not answer.
+func (h *Handler) list(ctx context.Context, wants want, to chan<- any) {
+	var last time.Time
+	for ctx.Err() == nil {
+		asking, cancel := context.WithTimeout(ctx, 2*patience)
+		sample, err := h.sampler.Next(asking, last)
+		cancel()
+		var state any = err
+		if err == nil {
+			last = sample.At
+			state = locksOf(sample, sample.Err, wants)
+		}
+		if !send(ctx, to, state) {
+			return
+		}
+	}
+}
+
+// follow sends a lock after each change, once a second at most.
+func (h *Handler) follow(ctx context.Context, name string, to chan<- any) {
+	for q, err := range h.c.Admin().Follow(ctx, name) {
+		if err != nil {
+			send(ctx, to, err)
+			return
+		}
+		h.history.Look(q, time.Now())
+		if !send(ctx, to, lockJSON{NameJSON: view.Name{Queue: q}.JSON(), Grants: h.history.Grants(name)}) {
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func send(ctx context.Context, to chan<- any, state any) bool {
+	select {
+	case to <- state:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stream is a response that goes on. A reader that takes nothing for a while ends it.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	cancel  context.CancelFunc
+}
+
+func (s *stream) event(kind string, data any) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		text = []byte(`{}`)
+	}
+	s.write("event: " + kind + "\ndata: " + string(text) + "\n\n")
+}
+
+func (s *stream) comment(text string) { s.write(": " + text + "\n\n") }
+
+func (s *stream) write(text string) {
+	_ = s.control.SetWriteDeadline(time.Now().Add(sign)) // not every server can
+	if _, err := fmt.Fprint(s.w, text); err != nil || s.control.Flush() != nil {
+		s.cancel()
+	}
+}
