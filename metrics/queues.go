@@ -1,0 +1,62 @@
+package metrics
+
+import (
+	"io"
+	"time"
+
+	"github.com/interlock-go/interlock"
+)
+
+// MaxQueues is how many locks WriteQueues shows. Each is five series.
+const MaxQueues = 1000
+
+// WriteQueues writes what a backend shows of its locks (see [interlock.Admin.Queues]), in the text format of
+// Prometheus: of each lock, by its name and kind, holders, waiters and how old they are, and leases that
+// overrun. Ages are of tickets: a holder's counts from when it asked for the lock. Locks beyond the first
+// MaxQueues are left out, and interlock_locks_left_out says how many they are.
+func WriteQueues(w io.Writer, queues []interlock.Queue) error {
+	now := time.Now()
+	out := max(0, len(queues)-MaxQueues)
+	queues = queues[:len(queues)-out]
+	count := func(n int) (float64, bool) { return float64(n), true }
+	oldest := func(members []interlock.Member) (age float64, known bool) {
+		for _, m := range members {
+			if !m.Since.IsZero() {
+				age, known = max(age, now.Sub(m.Since).Seconds()), true
+			}
+		}
+		return age, known
+	}
+	var p page
+	for _, f := range []struct {
+		family
+		of func(interlock.Queue) (float64, bool)
+	}{
+		{family{"interlock_lock_holders", "gauge", "Who holds the lock now."},
+			func(q interlock.Queue) (float64, bool) { return count(len(q.Holders)) }},
+		{family{"interlock_lock_oldest_holder_age_seconds", "gauge", "Since when the oldest holder has asked for the lock."},
+			func(q interlock.Queue) (float64, bool) { return oldest(q.Holders) }},
+		{family{"interlock_lock_waiters", "gauge", "Who waits for the lock now."},
+			func(q interlock.Queue) (float64, bool) { return count(len(q.Waiters)) }},
+		{family{"interlock_lock_oldest_waiter_age_seconds", "gauge", "Since when the oldest waiter waits."},
+			func(q interlock.Queue) (float64, bool) { return oldest(q.Waiters) }},
+		{family{"interlock_lock_overruns", "gauge", "Leases that were lost though the work under them goes on."},
+			func(q interlock.Queue) (float64, bool) { return count(len(q.Overruns)) }},
+	} {
+		p.begin(f.family)
+		seen := map[string]bool{} // two samples of one series would spoil the page
+		for _, q := range queues {
+			at := join(label("kind", q.Kind), label("name", q.Name))
+			if value, known := f.of(q); known && !seen[at] {
+				seen[at] = true
+				p.sample(at, value)
+			}
+		}
+		p.end()
+	}
+	p.begin(family{"interlock_locks_left_out", "gauge", "Locks that are not shown, since there are too many."})
+	p.sample("", float64(out))
+	p.end()
+	_, err := w.Write(p.text)
+	return err
+}
