@@ -226,3 +226,25 @@ func TestQueuesAreBoundedAndEscaped(t *testing.T) {
 type writer struct{ err error }
 
 func (w writer) Write([]byte) (int, error) { return 0, w.err }
+
+// What an acquire and a release cost, without and with figures.
+func BenchmarkObserved(b *testing.B) {
+	for name, opts := range map[string][]interlock.ClientOption{"off": nil, "on": {metrics.New().Option()}} {
+		b.Run(name, func(b *testing.B) {
+			c, err := interlock.New(context.Background(), memlock.New(), opts...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			l := c.Mutex("m")
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := l.Acquire(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				_ = lease.Release()
+			}
+		})
+	}
+}

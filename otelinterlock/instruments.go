@@ -2,6 +2,7 @@ package otelinterlock
 
 import (
 	"context"
+	"sync"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -24,7 +25,7 @@ type instruments struct {
 	waiters, holders                      metric.Int64ObservableUpDownCounter
 	oldestWaiter, oldestHolder            metric.Float64ObservableGauge
 
-	sets map[set]metric.MeasurementOption // of the goroutine of the queue
+	sets sync.Map // by set, measurement options
 }
 
 // set is what a measurement is told apart by.
@@ -100,16 +101,15 @@ func attributes(l tally.Labels, outcome, prefix string) (all []attribute.KeyValu
 
 func (i *instruments) of(l tally.Labels, outcome string) metric.MeasurementOption {
 	at := set{l, outcome}
-	option := i.sets[at]
-	if option == nil {
-		option = metric.WithAttributeSet(attribute.NewSet(attributes(l, outcome, "")...))
-		i.sets[at] = option
+	option, known := i.sets.Load(at)
+	if !known {
+		option, _ = i.sets.LoadOrStore(at, metric.WithAttributeSet(attribute.NewSet(attributes(l, outcome, "")...)))
 	}
-	return option
+	return option.(metric.MeasurementOption)
 }
 
-// record gives an item to OpenTelemetry.
-func (i *instruments) record(it item) {
+// measure counts an item.
+func (i *instruments) measure(it item) {
 	all, by := i.of(it.Labels, ""), i.of(it.Labels, it.Outcome)
 	if it.First { // else the first one does not count as an increase
 		i.losses.Add(it.ctx, 0, all)
@@ -123,7 +123,6 @@ func (i *instruments) record(it item) {
 		if it.Failed() {
 			i.failures.Add(it.ctx, 1, by)
 		}
-		i.span("interlock.acquire", it)
 	case tally.Hold:
 		if took >= 0 {
 			i.use.Record(it.ctx, took.Seconds(), by)
@@ -131,7 +130,6 @@ func (i *instruments) record(it item) {
 		if it.Outcome == tally.Lost {
 			i.losses.Add(it.ctx, 1, all)
 		}
-		i.span("interlock.hold", it)
 	case tally.Overrun:
 		i.overruns.Add(it.ctx, 1, all)
 	case tally.Renewal:
@@ -140,14 +138,20 @@ func (i *instruments) record(it item) {
 	}
 }
 
-// span makes a span of what is over.
-func (i *instruments) span(name string, it item) {
-	ended := it.Event.Time
-	_, span := i.tracer.Start(it.ctx, name, trace.WithTimestamp(ended.Add(-max(0, it.Change.Took))))
-	defer span.End(trace.WithTimestamp(ended))
-	if !span.IsRecording() {
-		return
+// start makes the span of an acquire or a lease that is over.
+func (i *instruments) start(it item) trace.Span {
+	name := "interlock.acquire"
+	if it.What == tally.Hold {
+		name = "interlock.hold"
 	}
+	_, span := i.tracer.Start(it.ctx, name, trace.WithTimestamp(it.Event.Time.Add(-max(0, it.Change.Took))))
+	return span
+}
+
+// end ends it.
+func (i *instruments) end(it item) {
+	span, ended := it.span, trace.WithTimestamp(it.Event.Time)
+	defer span.End(ended)
 	span.SetAttributes(attributes(it.Labels, it.Outcome, "interlock.")...)
 	span.SetAttributes(attribute.Int64("interlock.units", it.Units))
 	if it.Token != 0 {
@@ -160,7 +164,7 @@ func (i *instruments) span(name string, it item) {
 		span.SetAttributes(attribute.String("error.type", it.Outcome))
 		span.SetStatus(codes.Error, it.Outcome)
 		if i.named && it.Err != nil {
-			span.RecordError(it.Err, trace.WithTimestamp(ended))
+			span.RecordError(it.Err, ended)
 		}
 	}
 }

@@ -12,10 +12,10 @@
 // context that the lock was acquired with, and siblings of what is done under the lock. A lease has its span
 // when it has ended; how old those are that are held is a metric.
 //
-// Spans and metrics are made by a goroutine of their own. What panics there goes to [otel.Handle]. An exporter that
-// blocks costs what comes behind it: then at most 1,024 events wait, and others are dropped, which otel.Handle is told.
-// Neither delays a lock. docs/telemetry.md lists names, units, attributes and costs. Programs without OpenTelemetry take
-// package metrics.
+// Telemetry breaks no lock. A panic of OpenTelemetry goes to [otel.Handle]. Spans are ended by a goroutine of their own, so
+// that an exporter that blocks delays nothing but spans: then at most 1,024 wait, and others are dropped, which
+// otel.Handle is told. Metrics are only counted when a lock is used, and miss nothing. docs/telemetry.md lists names, units,
+// attributes and costs. Programs without OpenTelemetry take package metrics.
 package otelinterlock
 
 import (
@@ -59,28 +59,31 @@ func WithNames(collapse func(name string) string) Option {
 // their URL.
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
 
-// Instrument returns an option for clients. Several may have it. Stop ends it: it waits until what has happened was
-// given to OpenTelemetry, or ctx ends, and takes its gauges away. Call it after Close of the clients, before Shutdown of
-// the providers.
+// Instrument returns an option for clients. Several may have it. Stop ends spans and gauges: it waits until all
+// spans were made, or ctx ends. Call it after Close of the clients, before Shutdown of the providers.
 func Instrument(opts ...Option) (instrument interlock.ClientOption, stop func(ctx context.Context) error) {
 	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, o := range opts {
 		o(&c)
 	}
-	i := &instruments{
-		tally:  tally.New(c.names, c.backend),
-		named:  c.names != nil,
-		tracer: c.tracers.Tracer(scope),
-		sets:   map[set]metric.MeasurementOption{},
-	}
+	i := &instruments{tally: tally.New(c.names, c.backend), named: c.names != nil, tracer: c.tracers.Tracer(scope)}
 	guarded(func() { i.make(c.meters.Meter(scope)) })
-	q := &queue{do: i.record}
-	return interlock.Observe(func(ctx context.Context, e interlock.Event) {
-			if change := i.tally.Add(ctx, e); change.What != tally.Nothing || change.First {
-				q.add(item{context.WithoutCancel(ctx), e, change})
-			}
-		}), func(ctx context.Context) error {
-			guarded(i.unregister)
-			return q.stop(ctx)
+	q := &queue{do: i.end}
+	observe := func(ctx context.Context, e interlock.Event) {
+		it := item{ctx: context.WithoutCancel(ctx), Event: e, Change: i.tally.Add(ctx, e)}
+		if it.What == tally.Nothing && !it.First {
+			return
 		}
+		guarded(func() { i.measure(it) })
+		if it.What == tally.Acquire || it.What == tally.Hold {
+			guarded(func() { it.span = i.start(it) })
+		}
+		if it.span != nil && it.span.IsRecording() {
+			q.add(it)
+		}
+	}
+	return interlock.Observe(observe), func(ctx context.Context) error {
+		guarded(i.unregister)
+		return q.stop(ctx)
+	}
 }

@@ -342,7 +342,11 @@ func TestAnExporterThatBlocksDelaysNoLock(t *testing.T) {
 		if _, err := c.Mutex("m").Acquire(t.Context()); err != nil {
 			t.Error(err)
 		}
-		s.want(map[string]float64{"interlock.holders{backend=memory,kind=mutex}": 1}) // gauges miss nothing
+		s.want(map[string]float64{ // metrics miss nothing
+			"interlock.holders{backend=memory,kind=mutex}":                            1,
+			"interlock.hold.use_time{backend=memory,kind=mutex,outcome=released}":     1000,
+			"interlock.acquire.wait_time{backend=memory,kind=mutex,outcome=acquired}": 1001,
+		})
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.stop(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -350,7 +354,7 @@ func TestAnExporterThatBlocksDelaysNoLock(t *testing.T) {
 		}
 		close(open)
 		ok(t, s.stop(t.Context()))
-		if !regexp.MustCompile(`otelinterlock: \d{3} events were dropped`).MatchString(h.String()) {
+		if !regexp.MustCompile(`otelinterlock: \d{3} spans were dropped`).MatchString(h.String()) {
 			t.Errorf("handled: %s", h)
 		}
 	})
@@ -445,4 +449,37 @@ func TestBothPackagesHaveTheSameFigures(t *testing.T) {
 			t.Errorf("few series: %v", ours)
 		}
 	})
+}
+
+// What an acquire and a release cost, without and with metrics, and with spans too.
+func BenchmarkObserved(b *testing.B) {
+	meters := otelinterlock.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())))
+	tracers := otelinterlock.WithTracerProvider(trace.NewTracerProvider(trace.WithBatcher(exporter(func() {}))))
+	for _, with := range []struct {
+		name string
+		opts []otelinterlock.Option
+	}{{"off", nil}, {"metrics", []otelinterlock.Option{meters}}, {"metrics and spans", []otelinterlock.Option{meters, tracers}}} {
+		b.Run(with.name, func(b *testing.B) {
+			var opts []interlock.ClientOption
+			if with.opts != nil {
+				instrument, stop := otelinterlock.Instrument(with.opts...)
+				defer stop(context.Background())
+				opts = append(opts, instrument)
+			}
+			c, err := interlock.New(context.Background(), memlock.New(), opts...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			l := c.Mutex("m")
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := l.Acquire(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				_ = lease.Release()
+			}
+		})
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/tally"
@@ -13,7 +15,8 @@ import (
 
 // item is an event, and what it has changed.
 type item struct {
-	ctx context.Context
+	ctx  context.Context
+	span trace.Span // of what has ended; nil if nothing has
 	interlock.Event
 	tally.Change
 }
@@ -25,6 +28,7 @@ type queue struct {
 	mu      sync.Mutex
 	items   []item
 	dropped int
+	told    time.Time     // when the handler was told of dropped ones last
 	idle    chan struct{} // closed when the goroutine ends; nil if there is none
 	stopped bool
 }
@@ -51,9 +55,12 @@ func (q *queue) add(it item) {
 func (q *queue) run() {
 	for {
 		q.mu.Lock()
-		items, dropped := q.items, q.dropped
-		q.items, q.dropped = nil, 0
-		if len(items) == 0 {
+		items, dropped := q.items, 0
+		q.items = nil
+		if q.dropped > 0 && time.Since(q.told) >= time.Minute {
+			dropped, q.dropped, q.told = q.dropped, 0, time.Now()
+		}
+		if len(items) == 0 && dropped == 0 {
 			close(q.idle)
 			q.idle = nil
 			q.mu.Unlock()
@@ -62,7 +69,7 @@ func (q *queue) run() {
 		q.mu.Unlock()
 		if dropped > 0 {
 			guarded(func() {
-				otel.Handle(fmt.Errorf("otelinterlock: %d events were dropped, since OpenTelemetry was slow", dropped))
+				otel.Handle(fmt.Errorf("otelinterlock: %d spans were dropped, since OpenTelemetry is slow", dropped))
 			})
 		}
 		for _, it := range items {

@@ -62,6 +62,7 @@ import (
 	"database/sql"
 	"errors"
 	"log"
+	"net/http"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,9 @@ import (
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/drivertest/primitives"
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/metrics"
 	"github.com/interlock-go/interlock/once"
+	"github.com/interlock-go/interlock/otelinterlock"
 	"github.com/interlock-go/interlock/rowlock"
 	"github.com/interlock-go/interlock/ui"
 )
