@@ -77,6 +77,7 @@ var notRun = []unrun{
 	{"docs/choosing.md", "GOWORK=off go run . -redis", "measures for minutes"},
 	{"docs/coming-from.md", "etcdctl elect e host1", "leads until it is interrupted"},
 	{"docs/command.md", "interlock run [flags]", "says what may stand where"},
+	{"docs/command.md", "interlock top", "draws on a terminal until a key ends it; TestTopLeavesTheTerminalAsItWas runs it there"},
 	{"docs/etcd.md", "etcdctl elect a/b VALUE", "leads until it is interrupted"},
 	{"docs/etcd.md", "etcdctl lock a/b", "holds until it is interrupted"},
 	{"docs/ui.md", "curl -H", "asks a page that runs; the tests of package ui ask for the same"},

@@ -22,22 +22,30 @@ import (
 	"github.com/interlock-go/interlock/internal/busy"
 )
 
-// screen is a command on a terminal of so many columns and 24 lines.
+// screen is a command on a terminal.
 type screen struct {
 	*exec.Cmd
 	over chan struct{} // closed when it has ended
+	tty  *os.File
 	text written
 }
 
+// onScreen starts a command on a terminal of so many columns and 24 lines.
 func onScreen(t *testing.T, columns uint16, url string, args ...string) *screen {
 	t.Helper()
-	s := &screen{Cmd: cli(t, url, args...), over: make(chan struct{})}
+	return onScreenOf(t, columns, 24, cli(t, url, args...))
+}
+
+func onScreenOf(t *testing.T, columns, lines uint16, c *exec.Cmd) *screen {
+	t.Helper()
+	s := &screen{Cmd: c, over: make(chan struct{})}
 	s.Stderr = nil
-	s.Env = append(s.Env, "TERM=xterm", "NO_COLOR=", "FORCE_COLOR=")
-	tty, err := pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: 24, Cols: columns})
+	s.Env = append(s.Env, "TERM=xterm", "NO_COLOR=", "FORCE_COLOR=", "LC_ALL=C.UTF-8")
+	tty, err := pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: lines, Cols: columns})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.tty = tty
 	go func() {
 		defer close(s.over)
 		_, _ = io.Copy(&s.text, tty) // ends with an error when the terminal is closed

@@ -24,7 +24,7 @@ func newWatch(o *options) *cobra.Command {
 		Long: `Watch shows what show does of the lock NAME. Without a name it shows what ls does, and with
 a name that ends in / of those whose names begin with that. On a terminal it draws the screen
 again each second; elsewhere, and with --json, it writes one state after the other, when
-something else has changed than the time.`,
+something else has changed than the time. On a terminal, top shows more, and takes keys.`,
 		Example: `  interlock watch nightly       who holds nightly, who waits
   interlock watch jobs/         all locks whose names begin with jobs/
   interlock watch --json        all locks, an array after every change`,
