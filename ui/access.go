@@ -155,12 +155,16 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, code int, text 
 		writeJSON(w, map[string]string{"error": text})
 		return
 	}
+	p := h.page(r, http.StatusText(code))
+	if !h.doors.open(r) {
+		p.Backend, p.Outside = "", true
+	}
 	h.render(w, r, code, "message", struct {
 		page
 		Text string
-	}{h.page(r, http.StatusText(code)), text})
+	}{p, text})
 }
 
 func forProgram(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/api/")
+	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics"
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/view"
+	"github.com/interlock-go/interlock/metrics"
 )
 
 // mostRows is how many rows a page of an answer has at most.
@@ -221,6 +222,17 @@ func (h *Handler) apiChecks(w http.ResponseWriter, _ *http.Request) {
 		list = append(list, finding{f.Check, string(f.Status), f.Detail, f.Promise, f.Remedy})
 	}
 	answer(w, list)
+}
+
+// metrics writes gauges of the locks, as Prometheus reads them.
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
+	s, err := h.sample(r.Context())
+	if err != nil {
+		h.failed(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_ = metrics.WriteQueues(w, s.Locks) // a reader that has gone needs no error
 }
 
 func answer(w http.ResponseWriter, v any) {

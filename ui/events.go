@@ -76,7 +76,7 @@ func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) list(ctx context.Context, wants want, to chan<- any) {
 	var last time.Time
 	for ctx.Err() == nil {
-		asking, cancel := context.WithTimeout(ctx, 2*patience)
+		asking, cancel := context.WithTimeout(ctx, max(patience, 2*h.sampler.Rest()))
 		sample, err := h.sampler.Next(asking, last)
 		cancel()
 		var state any = err

@@ -23,6 +23,7 @@ type page struct {
 	Here    string // the page in the navigation
 	Backend string
 	Changes bool
+	Outside bool // the visitor may not look: the page says nothing of the backend
 	Links   []Link
 	Done    string // the result of a change
 	Error   string // why what is shown is old, or not whole

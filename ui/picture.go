@@ -46,8 +46,13 @@ const (
 func draw(waits []view.Wait, deadlocks []interlock.Deadlock) picture {
 	stuck := map[[2]string]bool{}
 	for _, d := range deadlocks {
-		for _, w := range d.Waits {
+		for i, w := range d.Waits {
 			stuck[[2]string{w.Owner, w.By.Owner}] = true
+			// A job of the holder may be the one that waits: then the holder waits for its job.
+			if next := d.Waits[(i+1)%len(d.Waits)].Owner; next != w.By.Owner {
+				stuck[[2]string{w.By.Owner, next}] = true
+				waits = append(slices.Clip(waits), view.Wait{Waiter: w.By.Owner, Holder: next, Locks: []string{"for its job"}})
+			}
 		}
 	}
 	slices.SortStableFunc(waits, func(a, b view.Wait) int {

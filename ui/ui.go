@@ -126,6 +126,7 @@ func New(c *interlock.Client, cfg Config) *Handler {
 	m.HandleFunc("GET /api/stored", h.apiStored)
 	m.HandleFunc("GET /api/checks", h.apiChecks)
 	m.HandleFunc("GET /api/events", h.apiEvents)
+	m.HandleFunc("GET /metrics", h.metrics)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})

@@ -97,7 +97,7 @@ func (w world) want(code int, method, path string, form url.Values, change ...fu
 // everywhere are the addresses that answer.
 var everywhere = []string{
 	"/", "/lock?name=a", "/waits", "/longest", "/stored", "/checks", "/api/locks", "/api/locks/a", "/api/waits",
-	"/api/longest", "/api/stored", "/api/checks",
+	"/api/longest", "/api/stored", "/api/checks", "/metrics",
 }
 
 // Promise: the address with the token lets one browser in, until that has come back with its cookie; the cookie is for
@@ -276,6 +276,9 @@ func TestManyLocksArePaged(t *testing.T) {
 	if got.Total != 120 || len(got.Locks) != 15 || got.Locks[0].Name != "job/100" {
 		t.Errorf("%d of %d, from %+v", len(got.Locks), got.Total, got.Locks[0])
 	}
+	if text := w.want(200, "GET", "/metrics", nil); !strings.Contains(text, `interlock_lock_holders{kind="mutex",name="job/007"}`) {
+		t.Errorf("the metrics are %.300s", text)
+	}
 	text := w.want(200, "GET", "/?order=name&text=JOB", nil)
 	if n := strings.Count(text, `class="row"`); n != rowsShown || !strings.Contains(text, `href="./?offset=50&amp;order=name&amp;text=JOB"`) {
 		t.Errorf("%d rows: %s", n, text)
@@ -287,8 +290,8 @@ func TestManyLocksArePaged(t *testing.T) {
 
 // Promise: a stream says the state at once, and again after a change.
 func TestAStreamTellsOfChanges(t *testing.T) {
-	w := serve(t, Config{})
 	for query, says := range map[string]string{"": `"name":"a"`, "name=a": `"holders":[{`, "brief=1": `"at":`} {
+		w := serve(t, Config{})
 		r, err := http.NewRequestWithContext(t.Context(), "GET", w.URL+"/api/events?"+query, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -43,8 +43,8 @@ By default only this machine reaches it. To serve others, give --listen with an 
 With --allow-changes the page can also revoke, evict, set a latch and delete a value.
 
 Below the page, api/locks, api/locks/NAME, api/waits, api/longest, api/stored, api/checks and
-api/events (a stream of server-sent events) give JSON. Programs send the token of the address,
-or the password, as a bearer token.`,
+api/events (a stream of server-sent events) give JSON, and metrics is for Prometheus. Programs
+send the token of the address, or the password, as a bearer token.`,
 		Example: `  interlock ui                                   the page for this machine
   interlock ui --allow-changes --record 10s      with evict, and a history while no browser looks
   interlock ui --listen :8443 --password-file /etc/interlock/ui --cert tls.crt --key tls.key`,

@@ -1,12 +1,13 @@
 package view
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
@@ -55,6 +56,9 @@ func (s *Sampler) rest(last Sample) time.Duration {
 	return max(every, 9*last.Took)
 }
 
+// Rest is how long the latest sample is new.
+func (s *Sampler) Rest() time.Duration { return s.rest(s.Last()) }
+
 // Last is the latest sample; its At is zero if there is none.
 func (s *Sampler) Last() Sample {
 	s.mu.Lock()
@@ -63,40 +67,48 @@ func (s *Sampler) Last() Sample {
 }
 
 // Next returns a sample that is later than after, as soon as one may be taken; the zero time is satisfied by one that is
-// new. The error is that of ctx. While the backend does not answer it waits.
+// new. While the backend does not answer it asks again, until ctx ends; then the error says why it did not answer, if that
+// is known.
 func (s *Sampler) Next(ctx context.Context, after time.Time) (Sample, error) {
+	var outage error
 	for {
 		last := s.Last()
 		wait := s.rest(last) - time.Since(last.At)
-		switch {
-		case !last.At.IsZero() && wait > 0 && last.At.After(after):
-			return last, nil
-		case !last.At.IsZero() && wait > 0:
+		if !last.At.IsZero() && wait > 0 {
+			if last.At.After(after) {
+				return last, nil
+			}
 			if backoff.Sleep(ctx, wait) != nil {
-				return Sample{}, context.Cause(ctx)
+				return Sample{}, cmp.Or(outage, context.Cause(ctx))
 			}
 			continue
 		}
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():
-			return Sample{}, context.Cause(ctx)
+			return Sample{}, cmp.Or(outage, context.Cause(ctx))
 		}
 		if s.Last().At != last.At { // another call has taken one meanwhile
 			<-s.turn
 			continue
 		}
-		sample := s.take(ctx)
+		sample, err := s.take(ctx)
 		<-s.turn
-		if ctx.Err() != nil {
-			return Sample{}, context.Cause(ctx)
+		if err == nil {
+			return sample, nil
 		}
-		return sample, nil
+		if ctx.Err() == nil {
+			outage = err
+		}
+		if backoff.Sleep(ctx, time.Second) != nil {
+			return Sample{}, cmp.Or(outage, context.Cause(ctx))
+		}
 	}
 }
 
-// take reads the backend once, and tells the history. It keeps no sample that its caller has given up.
-func (s *Sampler) take(ctx context.Context) Sample {
+// take reads the backend once, and tells the history. The error is of a backend that does not answer, or of ctx: then the
+// sample before it stays the latest.
+func (s *Sampler) take(ctx context.Context) (Sample, error) {
 	began, before := time.Now(), s.c.Admin().Exchanges()
 	var sample Sample
 	for q, err := range s.c.Admin().Queues(ctx, s.prefix) {
@@ -112,8 +124,8 @@ func (s *Sampler) take(ctx context.Context) Sample {
 	}
 	sample.At = time.Now()
 	sample.Took, sample.Exchanges = sample.At.Sub(began), s.c.Admin().Exchanges()-before
-	if ctx.Err() != nil || errors.Is(sample.Err, interlock.ErrClosed) {
-		return sample
+	if err := cmp.Or(context.Cause(ctx), sample.Err); err != nil && (ctx.Err() != nil || !driver.IsPermanent(err)) {
+		return sample, err
 	}
 	s.mu.Lock()
 	s.last = sample
@@ -121,5 +133,5 @@ func (s *Sampler) take(ctx context.Context) Sample {
 	if s.history != nil {
 		s.history.add(sample)
 	}
-	return sample
+	return sample, nil
 }

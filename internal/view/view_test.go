@@ -247,3 +247,41 @@ func TestASampleThatIsGivenUpStopsNoOther(t *testing.T) {
 		}
 	})
 }
+
+// Promise: a backend that does not answer leaves the latest sample as it is, the error says why, and the first answer ends
+// the outage at once, however long it was.
+func TestAnOutageKeepsTheLatestSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := memlock.New()
+		c, err := interlock.New(t.Context(), d, interlock.TTL(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		lease, err := c.Mutex("x").Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lease.Release()
+		s := NewSampler(c, "", nil)
+		if _, err := s.Next(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		d.Faults().Cut()
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err = s.Next(ctx, time.Time{})
+		cancel()
+		if err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", err)
+		}
+		if got := names(s.Last().Locks); !slices.Equal(got, []string{"x"}) {
+			t.Errorf("the latest sample has %v", got)
+		}
+		d.Faults().Heal()
+		began := time.Now()
+		if sample, err := s.Next(t.Context(), s.Last().At); err != nil || len(sample.Locks) != 1 || time.Since(began) > 2*time.Second {
+			t.Errorf("%v after %v: %v", sample.Locks, time.Since(began), err)
+		}
+	})
+}

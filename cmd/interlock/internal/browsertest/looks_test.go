@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,8 @@ import (
 // busyWorld has locks of each kind, with waiters.
 func busyWorld(t *testing.T) *world {
 	w := newWorld(t)
-	for _, job := range [][]string{
+	url := w.url
+	for i, job := range [][]string{
 		{"run", "--note", "backup of the shop", "nightly/backup"},
 		{"run", "--note", "backup by hand", "nightly/backup"},
 		{"run", "--note", "restore test", "nightly/backup"},
@@ -22,6 +24,7 @@ func busyWorld(t *testing.T) *world {
 		{"run", "-s", "--note", "reads the prices", "config/prices"},
 		{"run", "-x", "--note", "writes the prices", "config/prices"},
 	} {
+		w.url = fmt.Sprintf("%s&owner=web-%d:4711", url, i+1)
 		before := strings.Count(w.run("show", "--json", job[len(job)-1]), `"id"`)
 		w.start(append(job, "--", "sleep", "600")...)
 		for end := time.Now().Add(patience); strings.Count(w.run("show", "--json", job[len(job)-1]), `"id"`) == before; time.Sleep(10 * time.Millisecond) {
@@ -30,7 +33,9 @@ func busyWorld(t *testing.T) *world {
 			}
 		}
 	}
+	w.url = url + "&owner=10.0.0.7:2112"
 	w.start("elect", "--value", "10.0.0.7:8443", "leader/scheduler", "--", "sleep", "600")
+	w.url = url
 	w.run("latch", "set", "ready", "3")
 	w.run("value", "set", "limit", "17")
 	w.run("barrier", "set", "maintenance")

@@ -56,18 +56,23 @@ func TestMain(m *testing.M) {
 // world is a backend with the commands that use it.
 type world struct {
 	t   *testing.T
+	dir string
 	url string
 }
 
-func newWorld(t *testing.T) *world {
-	return &world{t, "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?ttl=4s"}
+func newWorld(t *testing.T) *world { return &world{t, t.TempDir(), "sqlite:locks.db?ttl=4s"} }
+
+// command makes a command that uses the backend.
+func (w *world) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(command, args...)
+	cmd.Dir, cmd.Env = w.dir, append(os.Environ(), "INTERLOCK_URL="+w.url)
+	return cmd
 }
 
 // start runs a command until the test ends, and returns it.
 func (w *world) start(args ...string) *exec.Cmd {
 	w.t.Helper()
-	cmd := exec.Command(command, args...)
-	cmd.Env = append(os.Environ(), "INTERLOCK_URL="+w.url)
+	cmd := w.command(args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
@@ -89,8 +94,7 @@ func (w *world) start(args ...string) *exec.Cmd {
 // run runs a command to its end.
 func (w *world) run(args ...string) string {
 	w.t.Helper()
-	cmd := exec.Command(command, args...)
-	cmd.Env = append(os.Environ(), "INTERLOCK_URL="+w.url)
+	cmd := w.command(args...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		w.t.Fatalf("interlock %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -115,8 +119,7 @@ func (w *world) until(text string, args ...string) {
 // ui starts interlock ui and returns the address that it prints.
 func (w *world) ui(args ...string) string {
 	w.t.Helper()
-	cmd := exec.Command(command, append([]string{"ui"}, args...)...)
-	cmd.Env = append(os.Environ(), "INTERLOCK_URL="+w.url)
+	cmd := w.command(append([]string{"ui"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		w.t.Fatal(err)
@@ -178,14 +181,43 @@ func (b tab) do(what string, actions ...chromedp.Action) {
 func (b tab) text() (text string) {
 	ctx, cancel := context.WithTimeout(b, 5*time.Second)
 	defer cancel()
-	_ = chromedp.Run(ctx, chromedp.Evaluate(`document.title + "\n" + document.body.innerText`, &text))
+	_ = chromedp.Run(ctx, chromedp.Evaluate(`location.href + "\n" + document.title + "\n" + document.body.innerText`, &text))
 	return text
+}
+
+// becomes waits until an expression is true. A page that is left meanwhile is looked at again.
+func (b tab) becomes(what, expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(busy.Bound(patience)); ; time.Sleep(30 * time.Millisecond) {
+		var is bool
+		ctx, cancel := context.WithTimeout(b, 5*time.Second)
+		err := chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &is))
+		cancel()
+		if err == nil && is {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s: it does not happen (%v); the page has: %s", what, err, b.text())
+		}
+	}
 }
 
 // sees waits until a reader sees a text.
 func (b tab) sees(text string) {
 	b.t.Helper()
-	b.do("sees "+text, chromedp.Poll(fmt.Sprintf("document.body && document.body.innerText.includes(%q)", text), nil))
+	b.becomes("sees "+text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// click clicks the first element of a kind that has this text; "": any.
+func (b tab) click(selector, text string) {
+	b.t.Helper()
+	b.becomes("click "+selector+" "+text, fmt.Sprintf(`(e => e && (e.click(), true))([...document.querySelectorAll(%q)].find(e => %q == "" || e.innerText.trim() == %q))`, selector, text, text))
+}
+
+// gone waits until no element of a kind has this text.
+func (b tab) gone(selector, text string) {
+	b.t.Helper()
+	b.becomes("gone: "+text, fmt.Sprintf(`![...document.querySelectorAll(%q)].some(e => e.innerText.trim() == %q)`, selector, text))
 }
 
 // eval is the value of an expression.
