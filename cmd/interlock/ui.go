@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -148,10 +146,9 @@ func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) 
 	case <-ctx.Done():
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 		defer cancel()
-		err = cmp.Or(server.Shutdown(leaving), server.Close())
-	}
-	if errors.Is(err, http.ErrServerClosed) || ctx.Err() != nil {
-		return nil
+		_ = server.Shutdown(leaving)
+		_ = server.Close()
+		err = context.Cause(ctx)
 	}
 	return err
 }

@@ -1,0 +1,178 @@
+package browsertest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
+)
+
+// certificate writes a certificate for 127.0.0.1 and its key.
+func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: der}, "key": {Type: "PRIVATE KEY", Bytes: private}} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name == "cert" {
+			cert = file
+			roots.AppendCertsFromPEM(pem.EncodeToMemory(block))
+		} else {
+			key = file
+		}
+	}
+	return cert, key, roots
+}
+
+// Promise: for other machines the page asks for the password of a file, over TLS, and prints an address without a secret.
+func TestThePageForOtherMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cert, key, roots := certificate(t)
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("# the page\ncorrect horse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said struct{ URL string }
+	line := w.ui("--json", "--listen", "0.0.0.0:0", "--password-file", password, "--cert", cert, "--key", key)
+	if err := json.Unmarshal([]byte(line), &said); err != nil || !strings.HasPrefix(said.URL, "https://") || strings.Contains(said.URL, "?") {
+		t.Fatalf("the first line is %s: %v", line, err)
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(said.URL, "https://"), ":")
+	port = port[strings.LastIndexByte(port, ':')+1:]
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	for given, want := range map[string]int{"": 401, "wrong horse": 401, "correct horse": 200} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://127.0.0.1:"+port, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given != "" {
+			r.SetBasicAuth("me", given)
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("with the password %q: %s", given, answer.Status)
+		}
+	}
+}
+
+// Promise: what cannot be served safely, or at all, is an error of one line before anything is served.
+func TestWhatCannotBeServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("123\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for says, args := range map[string][]string{
+		"needs --password-file or --user-header": {"--listen", ":0"},
+		"an address and a port are wanted":       {"--listen", "8080"},
+		"belong together":                        {"--cert", short},
+		"at least 1s is wanted":                  {"--record", "1ms"},
+		"at least 8 characters":                  {"--password-file", short},
+		"no such file":                           {"--password-file", "nowhere"},
+		"address already in use":                 {"--listen", taken.Addr().String()},
+		"--cert: ":                               {"--cert", short, "--key", short},
+	} {
+		out, err := w.command(append([]string{"ui"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), says) || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+	}
+}
+
+// Promise: a signal ends the page at once, though streams are open, with the status of the signal.
+func TestASignalEndsThePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cmd := w.command("ui")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, token, _ := strings.Cut(strings.TrimSpace(line), "?token=")
+	r, err := http.NewRequestWithContext(t.Context(), "GET", address+"api/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.ReadFull(answer.Body, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-time.After(busy.Bound(patience)):
+		_ = cmd.Process.Kill()
+		t.Fatal("it does not end")
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+		t.Errorf("it ends with %v: %s", err, said.String())
+	}
+}
