@@ -24,7 +24,8 @@ type caller struct{}
 type record struct {
 	mu     sync.Mutex
 	events []interlock.Event
-	by     []any // the caller
+	by     []any             // the caller
+	over   []interlock.Event // their context has ended
 }
 
 func (r *record) observe() interlock.ClientOption {
@@ -35,6 +36,9 @@ func (r *record) observe() interlock.ClientOption {
 			return
 		}
 		r.events, r.by = append(r.events, e), append(r.by, ctx.Value(caller{}))
+		if ctx.Err() != nil {
+			r.over = append(r.over, e)
+		}
 	})
 }
 
@@ -96,6 +100,9 @@ func TestEvents(t *testing.T) {
 		if kinds != want {
 			t.Errorf("events: %s\nwant:   %s", kinds, want)
 		}
+		for _, e := range r.over { // an exporter would not take it
+			t.Errorf("%+v has a context that has ended", e)
+		}
 		for i, e := range r.events {
 			if e.Kind != interlock.EventSession && (e.Name != "m" || r.by[i] != "me") {
 				t.Errorf("%+v by %v", e, r.by[i])
@@ -125,15 +132,16 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// told is a short form of the events, but those of sessions: the acquires are numbered in the order in which they come.
+// told is a short form of the events, without sessions and retries: the acquires are numbered in the order in which they come.
 func (r *record) told() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var short []string
 	numbers := map[uint64]int{0: 0}
 	for _, e := range r.events {
-		if e.Kind == interlock.EventSession {
-			continue // before or after what it has cost, as it happens
+		switch e.Kind {
+		case interlock.EventSession, interlock.EventRetry:
+			continue // as it happens
 		}
 		if _, known := numbers[e.ID]; !known {
 			numbers[e.ID] = len(numbers)
@@ -150,6 +158,11 @@ func (r *record) told() string {
 // Whoever counts waiters and holders by the ID counts right, whichever way an acquire and a lease end.
 func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 	busy := func(t *testing.T, a, b member) { acquire(t, b.Mutex("m")) }
+	away := func(t *testing.T, a, b member) {
+		a.faults().Before("Open", 0).Fail()
+		a.faults().Expire()
+		synctest.Wait()
+	}
 	for _, c := range []struct {
 		name, want string
 		before, do func(t *testing.T, a, b member)
@@ -177,6 +190,29 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 		{"refused", "1:gave-up", nil, func(t *testing.T, a, _ member) {
 			_, err := a.Mutex("").Acquire(ctx)
 			wantErr(t, err, interlock.ErrInvalid)
+		}},
+		{"tried without a session", "1:gave-up", away, func(t *testing.T, a, _ member) {
+			_, err := a.Mutex("m").TryAcquire(ctx)
+			wantErr(t, err, interlock.ErrUnavailable)
+		}},
+		{"waited for a session", "1:waiting 1:gave-up", away, func(t *testing.T, a, _ member) {
+			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+			wantErr(t, err, interlock.ErrUnavailable)
+		}},
+		{"failed again and again", "1:waiting 1:gave-up", nil, func(t *testing.T, a, _ member) {
+			a.faults().Before("Join", 0).Fail()
+			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
+			wantErr(t, err, interlock.ErrUnavailable)
+		}},
+		{"nested, and released last", "1:acquired 1:released", nil, func(t *testing.T, a, _ member) {
+			l := a.Mutex("m", interlock.Reentrant())
+			lease := acquire(t, l)
+			held, cancel := lease.Bind(ctx)
+			defer cancel()
+			nested, err := l.Acquire(held)
+			ok(t, err)
+			ok(t, lease.Release())
+			ok(t, nested.Release())
 		}},
 		{"lost", "1:acquired 1:lost", nil, func(t *testing.T, a, _ member) {
 			lease := acquire(t, a.Mutex("m"))
@@ -234,6 +270,30 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who has not come to the line of the backend, since many of this client are on their way, waits, too.
+func TestWhoComesLaterWaits(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		var r record
+		a := join(t, memlock.NewWorld(), r.observe())
+		joins := a.faults().Before("Join", 0).Hang()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				_ = a.Mutex("m", interlock.StrictOrder()).Do(ctx, func(context.Context) error { return nil })
+			})
+		}
+		synctest.Wait()
+		if n := strings.Count(r.told(), ":waiting"); n != 36 { // 64 are on their way
+			t.Errorf("%d wait", n)
+		}
+		joins.Deliver()
+		all.Wait()
+		if n := strings.Count(r.told(), ":waiting"); n != 99 {
+			t.Errorf("%d have waited", n)
+		}
+	})
 }
 
 // A nested acquire is no event of its own.

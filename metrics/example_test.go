@@ -51,7 +51,7 @@ func ExampleWriteQueues() {
 	// # HELP interlock_lock_holders Who holds the lock now.
 	// # TYPE interlock_lock_holders gauge
 	// interlock_lock_holders{kind="mutex",name="report"} 1
-	// # HELP interlock_lock_oldest_holder_age_seconds Since when the oldest holder has asked for the lock.
+	// # HELP interlock_lock_oldest_holder_age_seconds How long ago the oldest holder asked for the lock.
 	// # TYPE interlock_lock_oldest_holder_age_seconds gauge
 	// interlock_lock_oldest_holder_age_seconds{kind="mutex",name="report"} 0
 	// # HELP interlock_lock_waiters Who waits for the lock now.

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -80,18 +81,23 @@ func TestFiguresOfALoss(t *testing.T) {
 		go func() {
 			done <- c.Mutex("m").Do(t.Context(), func(held context.Context) error {
 				<-held.Done()
-				time.Sleep(10 * time.Second) // work that does not end overruns
+				time.Sleep(40 * time.Second) // it overruns, and says so each TTL
 				return nil
 			})
 		}()
 		synctest.Wait()
 		waiting, cancel := context.WithCancel(t.Context())
 		go c.Mutex("m").Acquire(waiting)
-		time.Sleep(7 * time.Second)
+		time.Sleep(3 * time.Second)
+		for range 5 { // later, and so not the oldest
+			go c.Mutex("m").Acquire(waiting)
+			go c.Mutex(rand.Text()).Do(waiting, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}
+		time.Sleep(4 * time.Second)
 		for series, want := range map[string]float64{
-			`interlock_holders{backend="memory",kind="mutex"}`:                               1,
+			`interlock_holders{backend="memory",kind="mutex"}`:                               6,
 			`interlock_oldest_holder_age_seconds{backend="memory",kind="mutex"}`:             7,
-			`interlock_waiters{backend="memory",kind="mutex"}`:                               1,
+			`interlock_waiters{backend="memory",kind="mutex"}`:                               6,
 			`interlock_oldest_waiter_age_seconds{backend="memory",kind="mutex"}`:             7,
 			`interlock_losses_total{backend="memory",kind="mutex"}`:                          0,
 			`interlock_overruns_total{backend="memory",kind="mutex"}`:                        0,
@@ -116,13 +122,13 @@ func TestFiguresOfALoss(t *testing.T) {
 			`interlock_waiters{backend="memory",kind="mutex"}`:                                   0,
 			`interlock_losses_total{backend="memory",kind="mutex"}`:                              1,
 			`interlock_overruns_total{backend="memory",kind="mutex"}`:                            1,
-			`interlock_acquire_failures_total{backend="memory",kind="mutex",outcome="canceled"}`: 1,
+			`interlock_acquire_failures_total{backend="memory",kind="mutex",outcome="canceled"}`: 6,
 
-			`interlock_acquire_wait_time_seconds_count{backend="memory",kind="mutex",outcome="canceled"}`:            1,
-			`interlock_acquire_wait_time_seconds_sum{backend="memory",kind="mutex",outcome="canceled"}`:              7,
-			`interlock_acquire_wait_time_seconds_bucket{backend="memory",kind="mutex",outcome="canceled",le="5"}`:    0,
-			`interlock_acquire_wait_time_seconds_bucket{backend="memory",kind="mutex",outcome="canceled",le="15"}`:   1,
-			`interlock_acquire_wait_time_seconds_bucket{backend="memory",kind="mutex",outcome="acquired",le="+Inf"}`: 1,
+			`interlock_acquire_wait_time_seconds_count{backend="memory",kind="mutex",outcome="canceled"}`:            6,
+			`interlock_acquire_wait_time_seconds_sum{backend="memory",kind="mutex",outcome="canceled"}`:              27,
+			`interlock_acquire_wait_time_seconds_bucket{backend="memory",kind="mutex",outcome="canceled",le="5"}`:    5,
+			`interlock_acquire_wait_time_seconds_bucket{backend="memory",kind="mutex",outcome="canceled",le="15"}`:   6,
+			`interlock_acquire_wait_time_seconds_bucket{backend="memory",kind="mutex",outcome="acquired",le="+Inf"}`: 6,
 			`interlock_hold_use_time_seconds_count{backend="memory",kind="mutex",outcome="lost"}`:                    1,
 		} {
 			if v, there := values(t, page)[series]; !there || v != want {
@@ -131,6 +137,26 @@ func TestFiguresOfALoss(t *testing.T) {
 		}
 	})
 	lint(t, page)
+}
+
+// How long a lease was held that was adopted, and lost, is not known; that it was lost is.
+func TestAnAdoptedLeaseIsLost(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		m, w := metrics.New(), memlock.NewWorld()
+		c, _ := client(t, w, m.Option())
+		other, _ := client(t, w)
+		lease, err := other.Mutex("m", interlock.Hold(time.Hour)).Acquire(t.Context())
+		ok(t, err)
+		adopted, err := c.Adopt(t.Context(), "m", lease.ID())
+		ok(t, err)
+		ok(t, lease.Release())
+		<-adopted.Done()
+		synctest.Wait()
+		page := text(m)
+		if !strings.Contains(page, `interlock_losses_total{kind="mutex"} 1`) || strings.Contains(page, "interlock_hold_use") {
+			t.Error(page)
+		}
+	})
 }
 
 // Many acquire one name at the same time, by two clients, some of them in vain, and get it from each other: each

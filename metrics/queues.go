@@ -34,11 +34,11 @@ func WriteQueues(w io.Writer, queues []interlock.Queue) error {
 	}{
 		{family{"interlock_lock_holders", "gauge", "Who holds the lock now."},
 			func(q interlock.Queue) (float64, bool) { return count(len(q.Holders)) }},
-		{family{"interlock_lock_oldest_holder_age_seconds", "gauge", "Since when the oldest holder has asked for the lock."},
+		{family{"interlock_lock_oldest_holder_age_seconds", "gauge", "How long ago the oldest holder asked for the lock."},
 			func(q interlock.Queue) (float64, bool) { return oldest(q.Holders) }},
 		{family{"interlock_lock_waiters", "gauge", "Who waits for the lock now."},
 			func(q interlock.Queue) (float64, bool) { return count(len(q.Waiters)) }},
-		{family{"interlock_lock_oldest_waiter_age_seconds", "gauge", "Since when the oldest waiter waits."},
+		{family{"interlock_lock_oldest_waiter_age_seconds", "gauge", "How long ago the oldest waiter asked for the lock."},
 			func(q interlock.Queue) (float64, bool) { return oldest(q.Waiters) }},
 		{family{"interlock_lock_overruns", "gauge", "Leases that were lost though the work under them goes on."},
 			func(q interlock.Queue) (float64, bool) { return count(len(q.Overruns)) }},

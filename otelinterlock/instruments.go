@@ -44,11 +44,11 @@ func (i *instruments) make(m metric.Meter) {
 	i.waiters = made(m.Int64ObservableUpDownCounter("interlock.waiters", metric.WithUnit("{acquire}"),
 		metric.WithDescription("Acquires that wait now.")))
 	i.oldestWaiter = made(m.Float64ObservableGauge("interlock.oldest_waiter.age", metric.WithUnit("s"),
-		metric.WithDescription("Since when the oldest of them waits.")))
+		metric.WithDescription("For how long the oldest of them has waited.")))
 	i.holders = made(m.Int64ObservableUpDownCounter("interlock.holders", metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases that are held now.")))
 	i.oldestHolder = made(m.Float64ObservableGauge("interlock.oldest_holder.age", metric.WithUnit("s"),
-		metric.WithDescription("Since when the oldest of them is held.")))
+		metric.WithDescription("For how long the oldest of them has been held.")))
 	i.losses = made(m.Int64Counter("interlock.losses", metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases that ended without being released.")))
 	i.overruns = made(m.Int64Counter("interlock.overruns", metric.WithUnit("{lease}"),

@@ -272,6 +272,11 @@ func TestFailuresHaveReasons(t *testing.T) {
 		for _, span := range s.spans.GetSpans() {
 			busy := strings.Contains(attributesOf(span), "outcome=busy")
 			failed := strings.Contains(attributesOf(span), "error.type")
+			for _, e := range span.Events {
+				if e.Name != "waiting" {
+					t.Errorf("an error that names the lock is shown: %v", e)
+				}
+			}
 			if failed != (span.Status.Code == codes.Error) || busy && failed {
 				t.Errorf("%s has the status %v", attributesOf(span), span.Status)
 			}
