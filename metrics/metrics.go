@@ -13,6 +13,7 @@ package metrics
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -161,9 +162,13 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 func (m *Metrics) text() []byte {
 	gauges := m.tally.Gauges()
-	p := page{}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.Lock() // acquires need it, too: the page is made without it
+	counters, histograms := maps.Clone(m.counters), make(map[series]*histogram, len(m.histograms))
+	for at, h := range m.histograms {
+		histograms[at] = &histogram{slices.Clone(h.buckets), h.sum}
+	}
+	m.mu.Unlock()
+	var p page
 	for _, f := range families {
 		p.begin(f)
 		for _, g := range gauges {
@@ -178,12 +183,12 @@ func (m *Metrics) text() []byte {
 				p.sample(at, g.OldestHolder.Seconds())
 			}
 		}
-		for at, n := range m.counters {
+		for at, n := range counters {
 			if at.family == f.name {
 				p.sample(labels(at.Labels, at.outcome), float64(n))
 			}
 		}
-		for at, h := range m.histograms {
+		for at, h := range histograms {
 			if at.family == f.name {
 				p.histogram(labels(at.Labels, at.outcome), h)
 			}
