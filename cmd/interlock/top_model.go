@@ -137,7 +137,9 @@ func (m *topModel) take(s topSample) {
 			return
 		}
 	}
-	if passed := s.At.Sub(m.sample.At); !m.sample.At.IsZero() && passed > 0 {
+	if passed := s.At.Sub(m.sample.At); m.sample.At.IsZero() {
+		m.rate = float64(s.Exchanges) / max(1, 10*s.Took.Seconds()) // as it is going to be
+	} else if passed > 0 {
 		m.rate = float64(s.exchanges-m.counted) / passed.Seconds()
 	}
 	m.sample, m.counted, m.waiters = s.Sample, s.exchanges, 0

@@ -16,6 +16,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/rivo/uniseg"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/interlock-go/interlock"
@@ -436,4 +437,110 @@ func (l *live) resize(columns, lines uint16) {
 	if err := pty.Setsize(l.tty, &pty.Winsize{Rows: lines, Cols: columns}); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// Promise: with 10,000 locks and 1,000 waiters for one of them, top lists at most once a second and for a tenth of the
+// time, reads an open lock at most twice a second, and writes a few kilobytes a second to the terminal.
+func TestTopCostsLittle(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	url := s.URL() + "?ttl=1h"
+	c := clientAs(t, url, "many")
+	var all errgroup.Group
+	var first *interlock.Lease
+	handover := make(chan struct{})
+	all.SetLimit(100)
+	for i := range 10_000 {
+		all.Go(func() error {
+			held, err := c.Mutex(fmt.Sprintf("lock/%05d", i), interlock.Hold(time.Hour)).Acquire(t.Context())
+			if i == 7777 {
+				first = held
+			}
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1_000 {
+		go func() {
+			if held, err := c.Mutex("lock/07777", interlock.Hold(time.Hour)).Acquire(t.Context()); err == nil {
+				<-handover
+				_ = held.Release()
+			}
+		}()
+	}
+	eventually(t, "1,000 wait", func() bool {
+		q, err := c.Admin().Queue(t.Context(), "lock/07777")
+		return err == nil && len(q.Waiters) == 1_000
+	})
+
+	l := onTop(t, 80, 24, url)
+	l.shows(`(?s)\nlocks: 10000, waiters: 1000; .*\n> lock/07777 +many .* 1000 `)
+	cost := func(what string, mostExchanges int) {
+		t.Helper()
+		const span = 10 * time.Second
+		before, sent := stats(t, s), len(l.text.String())
+		time.Sleep(span) // what is measured is a rate
+		after, written := stats(t, s), len(l.text.String())-sent
+		seconds := after.at.Sub(before.at).Seconds()
+		rate := func(n int) float64 { return float64(n) / seconds }
+		seen := regexp.MustCompile(`listed in (\S+), (\d+) exchanges/s`).FindStringSubmatch(l.seen())
+		t.Logf("%s: %.1f commands/s, %.0f kB/s from Redis, %.2f kB/s to the terminal; top says %v", what,
+			rate(after.commands-before.commands), rate(after.bytes-before.bytes)/1000, rate(written)/1000, seen)
+		if seen == nil {
+			t.Fatalf("no figures:\n%s", l.seen())
+		}
+		if n, _ := strconv.Atoi(seen[2]); n > mostExchanges {
+			t.Errorf("%s: %d exchanges a second", what, n)
+		}
+		if rate(written) > 5_000 {
+			t.Errorf("%s: %.0f bytes a second to the terminal", what, rate(written))
+		}
+	}
+	cost("a list", 250)
+	l.types("\x1b[6~\x1b[6~") // page down: what is seen is made, without the backend
+	l.shows(`> lock/000\d\d`)
+	l.types("\x1b[H\r")
+	l.shows(`(?s)lock/07777 is held by 1, 1000 waiting.*\n  waits 9 +many`)
+	l.types("\x1b[F")
+	l.shows(`(?s)\n  waits 999 .*\n> waits 1000 `)
+	cost("an open lock", 250)
+	go func() {
+		for range 1_000 {
+			select {
+			case handover <- struct{}{}:
+				time.Sleep(50 * time.Millisecond) // twenty a second at most
+			case <-t.Context().Done():
+			}
+		}
+	}()
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	cost("an open lock that changes hands", 250)
+	l.shows(`lock/07777 is held by 1, [1-9]\d\d waiting`)
+	l.exits("q", 0)
+}
+
+type redisStats struct {
+	at              time.Time
+	commands, bytes int
+}
+
+func stats(t *testing.T, s *redistest.Server) redisStats {
+	t.Helper()
+	answer, err := s.Do("INFO", "stats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string) int {
+		m := regexp.MustCompile(name + `:(\d+)`).FindStringSubmatch(fmt.Sprint(answer))
+		if m == nil {
+			t.Fatalf("no %s in %v", name, answer)
+		}
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	return redisStats{time.Now(), of("total_commands_processed"), of("total_net_output_bytes")}
 }
