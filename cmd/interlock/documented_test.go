@@ -145,6 +145,7 @@ var otherPrograms = map[string]string{
 	"sleep":                 "waits",
 	"ssh":                   "a stand-in runs the command here",
 	"true":                  "a job that does nothing",
+	"xargs":                 "gives the modules of a checkout to go mod edit",
 }
 
 // shown is text in blocks that is no command.
@@ -173,7 +174,6 @@ var otherSettings = map[string]string{
 
 // otherVariables are those of other programs, and what looks like one.
 var otherVariables = map[string]string{
-	"MODULE":      "a placeholder, of go mod edit -replace MODULE=FOLDER",
 	"CGO_ENABLED": "go",
 	"GOWORK":      "go",
 }

@@ -71,6 +71,7 @@ var notRun = []unrun{
 	{"CONTRIBUTING.md", "#!/bin/sh", "starts a server of the reader"},
 	{"CONTRIBUTING.md", "MYSQLTEST_SERVER=", "the same; the tests themselves run, with the server that is installed"},
 	{"README.md", "go run ./cmd/interlock demo", "the demo has a test of its own, and this one may be run by the other line"},
+	{"README.md", "(cd ../interlock", "TestAProgramTakesTheModulesOfACheckout runs it"},
 	{"README.md", "go install ", "there is no release yet; make install installs one of this tree in this way"},
 	{"bench/README.md", "cd bench", "measures for an hour"},
 	{"bench/README.md", "go run . -json", "the same"},
@@ -349,6 +350,28 @@ func withoutBlocks(text string) string {
 
 func withoutCode(text string) string {
 	return regexp.MustCompile("`[^`\n]+`").ReplaceAllString(withoutBlocks(text), "")
+}
+
+// Promise: without a release, the lines of the README give its complete program the modules of a checkout.
+func TestAProgramTakesTheModulesOfACheckout(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	must(err)
+	dir := t.TempDir()
+	lines := "go mod init example.org/program\n"
+	for _, s := range snippetsOf(readDocument(t, "../../README.md")) {
+		switch {
+		case s.language == "go" && strings.HasPrefix(s.text, "package main"):
+			must(os.WriteFile(filepath.Join(dir, "main.go"), []byte(s.text), 0o644))
+		case !s.span && strings.HasPrefix(s.text, "(cd ../interlock"):
+			lines += strings.ReplaceAll(s.text, "../interlock", root)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", lines+"\ngo run .")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "sold one") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func readDocument(t *testing.T, file string) string {
