@@ -83,7 +83,8 @@
 // # Operation
 //
 // [Client.Admin] is for tools: who holds and who waits, and since when; taking a lock away; the permits of a semaphore
-// while it is in use; raising tokens; whether the backend can keep its promises.
+// while it is in use; raising tokens; whether the backend can keep its promises. [Observe] and [Logger] tell what
+// happens; package metrics shows it to Prometheus, and the module otelinterlock to OpenTelemetry.
 //
 // # Errors
 //
