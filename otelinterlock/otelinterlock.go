@@ -59,7 +59,8 @@ func WithNames(collapse func(name string) string) Option {
 // their URL.
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
 
-// Instrument returns an option for clients. Several may have it. Stop ends spans and gauges: it waits until all
+// Instrument returns an option for clients. All clients of a program share one: gauges of two with the same
+// providers would take each other's place. Stop ends spans and gauges: it waits until all
 // spans were made, or ctx ends. Call it after Close of the clients, before Shutdown of the providers.
 func Instrument(opts ...Option) (instrument interlock.ClientOption, stop func(ctx context.Context) error) {
 	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
