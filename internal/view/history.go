@@ -55,8 +55,8 @@ const (
 	mostEpisodes = 500    // ended: the longest are kept
 )
 
-// History is what samples that follow each other tell apart. It is bounded: of many locks, it forgets the grants of the
-// one that has not changed for longest.
+// History is what samples that follow each other tell apart. It is bounded: of many locks, it forgets the grants of those
+// that have not changed for longest, first of free ones.
 type History struct {
 	mu      sync.Mutex
 	since   time.Time
@@ -137,7 +137,7 @@ func (h *History) Since() time.Time {
 	return h.since
 }
 
-// add compares a sample with what is known. What an incomplete sample lacks has not ended.
+// add compares a sample with what is known. What may be missing from a sample has not ended.
 func (h *History) add(s Sample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,23 +145,20 @@ func (h *History) add(s Sample) {
 	if first {
 		h.since = s.At
 	}
-	whole := s.Err == nil && !s.More
+	whole := func(name string) bool { return s.Err == nil && (!s.More || name < s.Locks[len(s.Locks)-1].Name) }
 	seen, pairs := map[string]bool{}, map[pair]bool{}
 	for _, q := range s.Locks {
 		seen[q.Name] = true
 		h.grants(q, s.At, !first)
 		h.waits(q, s.At, pairs)
 	}
-	if !whole {
-		return
-	}
 	for name, p := range h.locks {
-		if !seen[name] && len(p.held) > 0 {
+		if !seen[name] && len(p.held) > 0 && whole(name) {
 			h.grants(interlock.Queue{Name: name}, s.At, true)
 		}
 	}
 	for of, e := range h.going {
-		if !pairs[of] {
+		if !pairs[of] && whole(of.name) {
 			h.endEpisode(of, e)
 		}
 	}
@@ -263,14 +260,13 @@ func (h *History) forget() {
 	if len(h.locks) <= mostNames {
 		return
 	}
-	var idle []string
-	for name, p := range h.locks {
-		if len(p.held) == 0 {
-			idle = append(idle, name)
+	names := slices.SortedFunc(maps.Keys(h.locks), func(a, b string) int {
+		held := func(name string) int { return min(len(h.locks[name].held), 1) }
+		return cmp.Or(held(a)-held(b), h.locks[a].changed.Compare(h.locks[b].changed))
+	})
+	for _, name := range names[:len(names)-mostNames] {
+		if len(h.locks[name].held) == 0 || len(h.locks) > 2*MostLocks {
+			delete(h.locks, name)
 		}
-	}
-	slices.SortFunc(idle, func(a, b string) int { return h.locks[a].changed.Compare(h.locks[b].changed) })
-	for _, name := range idle[:min(len(idle), len(h.locks)-mostNames)] {
-		delete(h.locks, name)
 	}
 }

@@ -84,7 +84,7 @@ func TestHowGrantsEnded(t *testing.T) {
 	}})
 	h.Evicted("taken")
 	h.add(Sample{At: at(15), Err: errors.New("the rest cannot be read")})
-	h.add(Sample{At: at(18), More: true})
+	h.add(Sample{At: at(18), More: true, Locks: []interlock.Queue{{Name: "a"}}})
 	if g := h.Grants("died"); len(g) != 1 || !g[0].To.IsZero() {
 		t.Errorf("an incomplete sample has ended a grant: %+v", g)
 	}
@@ -148,6 +148,16 @@ func TestAHistoryIsBounded(t *testing.T) {
 	h.add(Sample{At: at(1001)})
 	if n, e := len(h.locks), len(h.ended); n != mostNames || e != mostEpisodes {
 		t.Errorf("%d names, %d ended episodes", n, e)
+	}
+	for round := range 4 { // of very many locks no sample has all
+		var locks []interlock.Queue
+		for i := range MostLocks {
+			locks = append(locks, interlock.Queue{Name: fmt.Sprintf("%06d", i*7+round), Holders: []interlock.Member{holder("h", 0, 1)}})
+		}
+		h.add(Sample{At: at(2000 + round), Locks: locks, Err: errors.New("one cannot be read")})
+	}
+	if n := len(h.locks); n > 2*MostLocks {
+		t.Errorf("%d names are held", n)
 	}
 }
 
