@@ -257,6 +257,14 @@ func TestTopAsksTwiceBeforeForce(t *testing.T) {
 	}
 	l.types("e")
 	l.shows(`Evict listens`)
+	l.types("y")
+	l.shows(`(?s)> a +listens.*evicted listens from a`)
+	eventually(t, "the holder has lost the lock", func() bool { return asked.Err() != nil })
+	if q, err := clientAs(t, url, "looks").Admin().Queue(t.Context(), "a"); err != nil || len(q.Holders) != 1 || q.Holders[0].Owner != "listens" {
+		t.Errorf("without force the lock has passed on while its holder was at work: %+v %v", q.Holders, err)
+	}
+	l.types("e")
+	l.shows(`Evict listens`)
 	l.types("f")
 	l.shows(`(?s)BY FORCE: take a from listens.*two may hold`)
 	l.types("y\r")
@@ -280,7 +288,7 @@ func TestTopOutlivesAnOutage(t *testing.T) {
 		l := onTop(t, 80, 24, url)
 		l.shows(`(?s)\nlocks: \d.*> a +me`)
 		outage.begin()
-		l.shows(`(?s)\nOLD: \d+m?\d*s ago\. locks: \d.*\n> a +me.*\n! `)
+		l.shows(`(?s)\nOLD: \d+m?\d*s ago\. locks: \d.*\n> a +me.*\n! (the backend does not answer|.*refused|.*closed|.*reset|.*EOF)`)
 		l.types("?")
 		l.shows(`r revoke, e evict`) // it is alive
 		l.types(" ")
@@ -364,6 +372,10 @@ func TestTopNeedsATerminal(t *testing.T) {
 		}
 	}
 	c = cli(t, url, "top")
+	piped := onScreenOf(t, 80, 24, exec.Command("sh", "-c", "INTERLOCK_URL='"+url+"' "+c.Path+" top | cat"))
+	if said := piped.ends(t); !strings.Contains(said, "take interlock watch") || strings.Contains(said, "\x1b") {
+		t.Errorf("into a pipe: %q", said)
+	}
 	dumb := onScreenOf(t, 80, 24, exec.Command("env", "TERM=dumb", c.Path, "top"))
 	if said := dumb.ends(t); dumb.ProcessState.ExitCode() != exitUsage || !strings.Contains(said, "take interlock watch") {
 		t.Errorf("on a dumb terminal: %v %q", dumb.ProcessState, said)
