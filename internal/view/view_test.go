@@ -204,6 +204,9 @@ func TestSamplesAreShared(t *testing.T) {
 					if !slices.Equal(names(sample.Locks), []string{"x"}) || !sample.At.After(last) {
 						t.Errorf("at %v after %v: %v", sample.At, last, names(sample.Locks))
 					}
+					if sample.Exchanges != 2 { // the locks, and the records of work that overruns
+						t.Errorf("a sample took %d exchanges", sample.Exchanges)
+					}
 					last = sample.At
 					mu.Lock()
 					times[last]++
@@ -294,4 +297,62 @@ func TestAnOutageKeepsTheLatestSample(t *testing.T) {
 			t.Errorf("%v after %v: %v", sample.Locks, time.Since(began), err)
 		}
 	})
+}
+
+// Promise: of several holders an episode names the one that holds for the longest.
+func TestAnEpisodeNamesTheOldestHolder(t *testing.T) {
+	h := NewHistory()
+	h.add(Sample{At: at(0), Locks: []interlock.Queue{{
+		Name: "x", Holders: []interlock.Member{holder("young", 9, 2), holder("old", 3, 1), {ID: "of another library"}}, Waiters: []interlock.Member{member("w", 9)},
+	}}})
+	if e := h.Episodes(1); len(e) != 1 || e[0].Blocker.ID != "old" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Promise: of too many locks the free ones are forgotten first, the one that has not changed for longest before all.
+func TestWhatIsForgotten(t *testing.T) {
+	h := NewHistory()
+	many := func(from, n int) (locks []interlock.Queue) {
+		for i := range n {
+			locks = append(locks, interlock.Queue{Name: fmt.Sprintf("%05d", from+i), Holders: []interlock.Member{holder("h", 0, 1)}})
+		}
+		return locks
+	}
+	stays := interlock.Queue{Name: "z", Holders: []interlock.Member{holder("h", 0, 1)}}
+	h.add(Sample{At: at(0), Locks: append(many(0, 5), stays)})
+	h.add(Sample{At: at(1), Locks: append(many(5, mostNames-6), stays)})
+	h.add(Sample{At: at(2), Locks: append(many(mostNames-1, 5), stays)})
+	h.add(Sample{At: at(3), Locks: []interlock.Queue{stays}})
+	for name, there := range map[string]bool{"00000": false, "00004": false, "00005": true, "05003": true, "z": true} {
+		if n := len(h.Grants(name)); (n > 0) != there {
+			t.Errorf("%s has %d grants", name, n)
+		}
+	}
+	if n := len(h.locks); n != mostNames {
+		t.Errorf("%d names", n)
+	}
+}
+
+// Promise: programs see what people see: no time that is not known, no token of a waiter, the side or part of a lock.
+func TestWhatProgramsSee(t *testing.T) {
+	foreign := interlock.Member{ID: "f", Foreign: true, Until: at(5)}
+	fixed := interlock.Member{ID: "g", Foreign: true, Fixed: true, Until: at(5)}
+	q := QueueOf(interlock.Queue{Name: "x", Holders: []interlock.Member{holder("h", 0, 1<<60), foreign, fixed}, Waiters: []interlock.Member{member("w", 1)}})
+	if q.Holders[0].Token != "1152921504606846976" || q.Waiters[0].Token != "" || q.Holders[0].Until.IsZero() {
+		t.Errorf("%+v", q)
+	}
+	if !q.Holders[1].Until.IsZero() || q.Holders[2].Until.IsZero() {
+		t.Errorf("of another library: %+v", q.Holders[1:])
+	}
+	for want, of := range map[string]struct {
+		kind            string
+		units, capacity int64
+	}{
+		"mutex": {"mutex", 1, 1}, "writer": {"rwmutex", 8, 8}, "reader": {"rwmutex", 1, 8}, "2 of 5": {"semaphore", 2, 5},
+	} {
+		if got := Held(interlock.Queue{Kind: of.kind, Capacity: of.capacity}, interlock.Member{Units: of.units}); got != want {
+			t.Errorf("%+v is %q, want %q", of, got, want)
+		}
+	}
 }
