@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/creack/pty"
 	"github.com/rivo/uniseg"
@@ -87,7 +88,7 @@ func (g *glass) show(t *testing.T, s string) (rest string) {
 			t.Fatalf("a character that steers: %.40q", s)
 		}
 		c, after, width, _ := uniseg.FirstGraphemeClusterInString(s, -1)
-		if after == "" && len(c) > 1 && len(s) < 4 && !strings.HasSuffix(c, " ") && !fullRune(s) {
+		if !utf8.FullRuneInString(s) || after == "" && !utf8.ValidString(c) {
 			return s
 		}
 		s = after
@@ -101,8 +102,6 @@ func (g *glass) show(t *testing.T, s string) (rest string) {
 	}
 	return ""
 }
-
-func fullRune(s string) bool { return strings.ToValidUTF8(s, "") == s }
 
 // live is top on a terminal.
 type live struct {
