@@ -25,14 +25,16 @@ type page struct {
 	Changes bool
 	Outside bool // the visitor may not look: the page says nothing of the backend
 	Links   []Link
+	Pages   []Page
+	Own     bool   // this is one of Pages
 	Done    string // the result of a change
 	Error   string // why what is shown is old, or not whole
-	Stream  string // the query of the events that tell when to load the page again; "" if it does not change by itself
+	Stream  string // the address of the events that tell when to load the page again; "" if it does not change by itself
 }
 
 func (h *Handler) page(r *http.Request, title string) page {
 	here := strings.TrimPrefix(r.URL.Path, "/")
-	return page{Title: title, Here: here, Backend: h.cfg.Backend, Changes: h.cfg.AllowChanges, Links: h.cfg.Links, Done: done[r.URL.Query().Get("done")]}
+	return page{Title: title, Here: here, Backend: h.cfg.Backend, Changes: h.cfg.AllowChanges, Links: h.cfg.Links, Pages: h.cfg.Pages, Done: done[r.URL.Query().Get("done")]}
 }
 
 // failed says above a page why what it shows is old, or not whole.
@@ -41,6 +43,9 @@ func (p *page) failed(err error) {
 		p.Error = away(err).Error()
 	}
 }
+
+// brief is the address of the events of the list of locks, without the locks.
+const brief = "api/events?brief=1"
 
 // functions are called by the templates.
 var functions = template.FuncMap{
@@ -152,7 +157,7 @@ func (h *Handler) showLocks(w http.ResponseWriter, r *http.Request) {
 	s, err := h.sample(r.Context())
 	p.failed(err)
 	chosen := wants.Of(s.Locks, time.Now())
-	p.Stream = "brief=1"
+	p.Stream = brief
 	var holders, waiters int
 	var waits time.Time
 	for _, q := range s.Locks {
@@ -227,7 +232,7 @@ func (h *Handler) showLock(w http.ResponseWriter, r *http.Request) {
 		h.failed(w, r, err)
 		return
 	}
-	p.Stream = url.Values{"name": {name}, "brief": {"1"}}.Encode()
+	p.Stream = brief + "&" + url.Values{"name": {name}}.Encode()
 	now := time.Now()
 	h.render(w, r, http.StatusOK, "lock", struct {
 		page
@@ -248,7 +253,7 @@ func (h *Handler) showWaits(w http.ResponseWriter, r *http.Request) {
 	p := h.page(r, "Who waits for whom")
 	s, err := h.sample(r.Context())
 	p.failed(err)
-	p.Stream = "brief=1"
+	p.Stream = brief
 	found, err := h.deadlocks.get(func() ([]interlock.Deadlock, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -271,7 +276,7 @@ func (h *Handler) showLongest(w http.ResponseWriter, r *http.Request) {
 	p := h.page(r, "Longest waits")
 	_, err := h.sample(r.Context())
 	p.failed(err)
-	p.Stream = "brief=1"
+	p.Stream = brief
 	h.render(w, r, http.StatusOK, "longest", struct {
 		page
 		Since    time.Time
@@ -297,4 +302,21 @@ func (h *Handler) showChecks(w http.ResponseWriter, r *http.Request) {
 		page
 		Findings []interlock.Finding
 	}{h.page(r, "Checks"), h.check()})
+}
+
+// showOwn shows a page of the program that mounts the handler.
+func (h *Handler) showOwn(own Page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p := h.page(r, own.Title)
+		p.Own, p.Stream = true, own.Stream
+		var b strings.Builder
+		if err := own.Main(&b, r); err != nil {
+			h.failed(w, r, err)
+			return
+		}
+		h.render(w, r, http.StatusOK, "own", struct {
+			page
+			Main template.HTML
+		}{p, template.HTML(b.String())})
+	}
 }

@@ -27,6 +27,7 @@ import (
 	"context"
 	"embed"
 	"html/template"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -65,10 +66,28 @@ type Config struct {
 
 	// Links are added to the navigation of each page.
 	Links []Link
+
+	// Pages are shown beside the pages of this package.
+	Pages []Page
 }
 
 // Link is a place in the navigation. Its URL is relative to the page, or absolute.
 type Link struct{ Text, URL string }
+
+// Page is a page of the program that mounts the handler: behind the same checks as the other pages, and in their frame.
+type Page struct {
+	Path, Title string // "demo" is the page /demo
+
+	// Main writes the middle of the page, as HTML.
+	Main func(w io.Writer, r *http.Request) error
+
+	// Below serves what is below the page, such as /demo/change, where it sees /change. Nil: nothing is.
+	Below http.Handler
+
+	// Stream is the address of server-sent events, relative to the page. With each event "state" the page shows
+	// itself anew. "": it never does.
+	Stream string
+}
 
 // Handler serves the page. Its URLs are relative, so that it works below any prefix that is stripped.
 type Handler struct {
@@ -92,7 +111,7 @@ var files embed.FS
 var pages = func() map[string]*template.Template {
 	frame := template.Must(template.New("frame.html").Funcs(functions).ParseFS(files, "pages/frame.html", "pages/parts.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"locks", "lock", "waits", "longest", "stored", "checks", "change", "message"} {
+	for _, name := range []string{"locks", "lock", "waits", "longest", "stored", "checks", "change", "message", "own"} {
 		all[name] = template.Must(template.Must(frame.Clone()).ParseFS(files, "pages/"+name+".html"))
 	}
 	return all
@@ -127,6 +146,12 @@ func New(c *interlock.Client, cfg Config) *Handler {
 	m.HandleFunc("GET /api/checks", h.apiChecks)
 	m.HandleFunc("GET /api/events", h.apiEvents)
 	m.HandleFunc("GET /metrics", h.metrics)
+	for _, own := range cfg.Pages {
+		m.HandleFunc("GET /"+own.Path, h.showOwn(own))
+		if own.Below != nil {
+			m.Handle("/"+own.Path+"/", http.StripPrefix("/"+own.Path, own.Below))
+		}
+	}
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})

@@ -336,3 +336,29 @@ func TestAStreamTellsOfChanges(t *testing.T) {
 		}
 	}
 }
+
+// Promise: a page of the program that mounts the handler is behind the same checks as the others, and in their frame.
+func TestPagesOfTheProgramAreBehindTheSameChecks(t *testing.T) {
+	below := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "below at "+r.URL.Path) })
+	w := serve(t, Config{Token: "a long token", Pages: []Page{
+		{Path: "own", Title: "Our page", Stream: "own/events", Below: below, Main: func(w io.Writer, _ *http.Request) error {
+			_, err := io.WriteString(w, "<p>ours</p>")
+			return err
+		}},
+		{Path: "alone", Title: "Alone", Main: func(io.Writer, *http.Request) error { return interlock.ErrUnavailable }},
+	}})
+	w.want(401, "GET", "/own", nil)
+	w.want(401, "POST", "/own/do", url.Values{})
+	w.want(403, "POST", "/own/do", url.Values{}, bearer("a long token"), header("Sec-Fetch-Site", "cross-site"))
+	if text := w.want(200, "POST", "/own/do", url.Values{}, bearer("a long token")); text != "below at /do" {
+		t.Error(text)
+	}
+	text := w.want(200, "GET", "/own", nil, bearer("a long token"))
+	for _, part := range []string{"<p>ours</p>", `data-stream="own/events"`, `<a href="own" aria-current="page">Our page</a>`, `<a href="waits"`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the page has no %s:\n%s", part, text)
+		}
+	}
+	w.want(503, "GET", "/alone", nil, bearer("a long token"))
+	w.want(404, "GET", "/alone/x", nil, bearer("a long token"))
+}

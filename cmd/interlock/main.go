@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+	"github.com/interlock-go/interlock/cmd/interlock/internal/play"
 	"github.com/interlock-go/interlock/examples/flashsale"
 
 	_ "github.com/interlock-go/interlock/backend/etcdlock"
@@ -26,6 +27,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	guard.Main(giveBack)   // this process may be the guard of another
 	flashsale.WorkerMain() // or a worker of the flash sale
+	play.WorkerMain()      // or of interlock ui --demo
 	root := newRoot()
 	root.SetArgs(args)
 	out := &output{File: os.Stdout}

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
+	"github.com/interlock-go/interlock/cmd/interlock/internal/play"
 	"github.com/interlock-go/interlock/examples/flashsale"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
@@ -27,10 +28,11 @@ import (
 )
 
 // The test binary is the command itself when it is started as interlock, as a
-// guard, or as a worker of the flash sale.
+// guard, or as a worker of a demonstration.
 func TestMain(m *testing.M) {
 	guard.Main(giveBack)
 	flashsale.WorkerMain()
+	play.WorkerMain()
 	deadlockWorker()
 	testscript.Main(tests{m}, map[string]func(){"interlock": main, "job": testJob})
 }

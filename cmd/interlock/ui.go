@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/interlock-go/interlock/cmd/interlock/internal/play"
 	"github.com/interlock-go/interlock/ui"
 )
 
@@ -24,6 +25,8 @@ type uiFlags struct {
 	cert, key    string
 	changes      bool
 	record       time.Duration
+	demo         bool
+	path         string // of the page that opens
 }
 
 func newUI(o *options) *cobra.Command {
@@ -40,10 +43,14 @@ By default only this machine reaches it. To serve others, give --listen with an 
 
 With --allow-changes the page can also revoke, evict, set a latch and delete a value.
 
+--demo needs no backend: four worker processes compete for a lock in a SQLite file of their own,
+and the page has buttons that crash the holder, stop it, and cut it off from the backend.
+
 Below the page, api/locks, api/locks/NAME, api/waits, api/longest, api/stored, api/checks and
 api/events (a stream of server-sent events) give JSON, and metrics is for Prometheus. Programs
 send the token of the address, or the password, as a bearer token.`,
 		Example: `  interlock ui                                   the page for this machine
+  interlock ui --demo                            see what happens when a holder dies, stops, is cut off
   interlock ui --allow-changes --record 10s      with evict, and a history while no browser looks
   interlock ui --listen :8443 --password-file /etc/interlock/ui --cert tls.crt --key tls.key`,
 		Args: noArgs,
@@ -51,6 +58,13 @@ send the token of the address, or the password, as a bearer token.`,
 			cfg, err := f.config(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if f.demo {
+				end, err := f.play(cmd, o, &cfg)
+				if err != nil {
+					return err
+				}
+				defer end()
 			}
 			b, err := o.backend(cmd.Context())
 			if err != nil {
@@ -62,6 +76,7 @@ send the token of the address, or the password, as a bearer token.`,
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`address` and port; port 0 takes a free one")
 	cmd.Flags().BoolVar(&f.changes, "allow-changes", false, "revoke, evict, set a latch, delete a value")
+	cmd.Flags().BoolVar(&f.demo, "demo", false, "worker processes that compete for a lock, to break them")
 	cmd.Flags().StringVar(&f.passwordFile, "password-file", "", "`file` with the password that visitors give; any user name does")
 	cmd.Flags().StringVar(&f.userHeader, "user-header", "", "the `header` in which a proxy in front says who the visitor is; it must remove it from what comes from outside")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "a `name` by which visitors call this server (repeatable)")
@@ -69,6 +84,31 @@ send the token of the address, or the password, as a bearer token.`,
 	cmd.Flags().StringVar(&f.key, "key", "", "`file` with the key of the certificate")
 	cmd.Flags().DurationVar(&f.record, "record", 0, "look so often also while no browser does, for the history")
 	return cmd
+}
+
+// play starts the workers of --demo, whose backend the page shows. End ends them.
+func (f *uiFlags) play(cmd *cobra.Command, o *options, cfg *ui.Config) (end func(), err error) {
+	for _, name := range []string{"url", "url-file", "local"} {
+		if cmd.Flags().Changed(name) {
+			return nil, usage("--demo has a backend of its own: --%s does not go with it", name)
+		}
+	}
+	ctx, stop := untilSignal(cmd.Context())
+	p, err := play.Start()
+	if err != nil {
+		stop()
+		return nil, failed(exitIO, fmt.Errorf("--demo: %w", err))
+	}
+	cmd.SetContext(ctx)
+	o.found = backend{url: p.URL(), source: "--demo"}
+	page := p.Page()
+	cfg.Pages, f.path = []ui.Page{page}, page.Path
+	return func() {
+		if err := p.Close(); err != nil {
+			say(cmd, "interlock: --demo: %v", err)
+		}
+		stop()
+	}, nil
 }
 
 // config checks the flags. A page that others reach asks who they are.
@@ -114,7 +154,7 @@ func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) 
 	if err != nil {
 		return failed(exitConfig, fmt.Errorf("--listen: %w", err))
 	}
-	at := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/"}
+	at := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/" + f.path}
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {

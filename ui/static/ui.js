@@ -29,8 +29,10 @@ let ahead = 0;
 function tick() {
   if (paused || document.hidden) return;
   const now = Date.now() - ahead;
-  for (const t of document.querySelectorAll("time[data-age]")) t.textContent = short((now - Date.parse(t.dateTime)) / 1000);
-  for (const t of document.querySelectorAll("time[data-left]")) t.textContent = short((Date.parse(t.dateTime) - now) / 1000);
+  for (const t of document.querySelectorAll("time[data-age], time[data-left]")) {
+    const text = short((now - Date.parse(t.dateTime)) / (t.matches("[data-left]") ? -1000 : 1000));
+    if (t.textContent !== text) t.textContent = text;
+  }
 }
 
 // load puts the page as it is now in place of what is shown, but for what the visitor is at.
@@ -55,18 +57,23 @@ async function load() {
   }
 }
 
-// replace changes the parts of a page that differ. A form is left as it is, with what the visitor has typed.
+// shell is an element without what is in it.
+const shell = e => e.cloneNode(false).outerHTML;
+
+// replace changes the smallest parts of a page that differ, so that a button is not taken away while it is pressed. A
+// form is left as it is, with what the visitor has typed.
 function replace(old, next) {
   const a = [...old.children], b = [...next.children];
-  if (a.length !== b.length || a.some((e, i) => e.tagName !== b[i].tagName || e.className !== b[i].className)) {
-    const kept = old.querySelector("form");
+  const text = [...old.childNodes, ...next.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
+  if (text || a.length !== b.length || a.some((e, i) => shell(e) !== shell(b[i]))) {
+    const kept = old.querySelector("form:not([data-stays])");
     const focus = kept && kept.contains(document.activeElement);
     if (focus) return;
     swap(old, next);
     return;
   }
   a.forEach((e, i) => {
-    if (e.tagName !== "FORM" && e.outerHTML !== b[i].outerHTML) swap(e, b[i]);
+    if (e.tagName !== "FORM" && e.outerHTML !== b[i].outerHTML) replace(e, b[i]);
   });
 }
 
@@ -80,7 +87,7 @@ function swap(old, next) {
 
 function listen() {
   if (!stream || source || paused || document.hidden) return;
-  source = new EventSource("api/events?" + stream);
+  source = new EventSource(stream);
   source.addEventListener("state", load);
   source.addEventListener("away", e => say("not up to date: " + JSON.parse(e.data).error, true));
   source.onerror = () => say("not up to date: no connection", true);
@@ -94,7 +101,7 @@ function deafen() {
 document.addEventListener("visibilitychange", () => document.hidden ? deafen() : listen());
 window.addEventListener("pagehide", deafen);
 window.addEventListener("pageshow", listen);
-setInterval(tick, 1000);
+setInterval(tick, 250);
 
 const rows = () => [...document.querySelectorAll("tbody a.row")];
 
@@ -122,6 +129,19 @@ document.addEventListener("keydown", e => {
   default: return;
   }
   e.preventDefault();
+});
+
+// A form that stays is sent without leaving the page.
+document.addEventListener("submit", async e => {
+  if (!e.target.matches("form[data-stays]")) return;
+  e.preventDefault();
+  try {
+    const r = await fetch(e.target.action, {method: "POST", body: new URLSearchParams(new FormData(e.target, e.submitter))});
+    if (!r.ok) throw new Error("error " + r.status);
+    load();
+  } catch (wrong) {
+    say("not done: " + wrong.message, true);
+  }
 });
 
 // A form that is sent leaves empty fields out of the address.
