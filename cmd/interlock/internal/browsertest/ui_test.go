@@ -195,6 +195,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	}
 	b.do("open", chromedp.KeyEvent("k"), chromedp.KeyEvent(kb.Enter))
 	b.holds("the first")
+	b.sees("live") // the script is there
 	b.do("back", chromedp.KeyEvent("u"))
 	b.sees("only with waiters")
 	b.sees("live")

@@ -186,6 +186,7 @@ func (p *Play) heard(w *worked, r report) {
 		w.Step = r.Step
 		p.seen = max(p.seen, r.Seen)
 		p.wrote(w, r)
+		w.Token = 0
 	case still:
 		w.Trouble = halt
 		_ = stop(w.Process) // it may have crashed
