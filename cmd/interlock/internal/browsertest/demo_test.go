@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -143,6 +144,22 @@ func TestDemoAHolderThatIsCutOffDoesNotWrite(t *testing.T) {
 	b.seesWorker("it is mended, and holds again", fmt.Sprintf(`w.name === %q && w.process === %q && w.state.startsWith("holds")`, w.Name, w.Process))
 	if result := eval[string](b, inPage(fmt.Sprintf(`result(%q)`, w.Token))); !strings.HasPrefix(result, "not written") {
 		t.Errorf("its write: %s", result)
+	}
+}
+
+// Promise: a button that is pressed for long does what it says, though the page changes meanwhile, and the page is not left.
+func TestDemoASlowPressCounts(t *testing.T) {
+	b := demo(t)
+	b.do("marks the page", chromedp.Evaluate(`window.marked = true`, nil))
+	at := eval[[]float64](b, `(() => { const r = document.querySelector("table.workers button[value=crash]").getBoundingClientRect(); return [r.x + 5, r.y + 5]; })()`)
+	accepted := `[...document.querySelectorAll(".cards div")].find(c => c.innerText.includes("accepted")).innerText`
+	b.do("press", chromedp.MouseEvent(input.MousePressed, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	before := eval[string](b, accepted)
+	b.do("the page changes", chromedp.Poll(fmt.Sprintf("%s !== %q", accepted, before), nil))
+	b.do("let go", chromedp.MouseEvent(input.MouseReleased, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	b.seesWorker("it has crashed", `w.name === "worker 1" && w.state === "crashed"`)
+	if !eval[bool](b, `window.marked === true`) {
+		t.Error("the page was left")
 	}
 }
 
