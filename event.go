@@ -3,6 +3,7 @@ package interlock
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"time"
 )
 
@@ -94,6 +95,20 @@ func (c *Client) emit(ctx context.Context, e Event) {
 		l.LogAttrs(ctx, level, "interlock: "+string(e.Kind), attrs...)
 	}
 	for _, o := range c.cfg.observers {
-		o(ctx, e)
+		c.notify(ctx, o, e)
 	}
+}
+
+// notify calls an observer. Its panic would otherwise pass through a call that has just acquired the lock.
+func (c *Client) notify(ctx context.Context, observer func(context.Context, Event), e Event) {
+	defer func() {
+		if r := recover(); r != nil {
+			log := c.cfg.log
+			if log == nil {
+				log = slog.Default()
+			}
+			log.ErrorContext(ctx, "interlock: an observer has panicked", "event", string(e.Kind), "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	observer(ctx, e)
 }

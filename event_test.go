@@ -451,3 +451,28 @@ func TestAnAcquireIsCheapWithoutObservers(t *testing.T) {
 		t.Errorf("an acquire and a release allocate %v times, %v times with an observer", silent, observed)
 	}
 }
+
+// Promise: a panic of an observer is logged, and neither keeps a lock nor ends the program.
+func TestAPanicOfAnObserverKeepsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		world := memlock.NewWorld()
+		a := join(t, world, interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))), interlock.Observe(func(context.Context, interlock.Event) { panic("of a user") }))
+		lease, err := a.Mutex("x").Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if lease, err = join(t, world).Mutex("x").TryAcquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(); err != nil {
+			t.Error(err)
+		}
+		if said := out.String(); !strings.Contains(said, "an observer has panicked") || !strings.Contains(said, "of a user") {
+			t.Errorf("the log is %s", said)
+		}
+	})
+}

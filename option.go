@@ -54,7 +54,7 @@ func Owner(s string) ClientOption { return func(c *clientConfig) { c.owner = s }
 // docs/telemetry.md. Default silent.
 func Logger(l *slog.Logger) ClientOption { return func(c *clientConfig) { c.log = l } }
 
-// Observe calls f after each event. f must not block. Repeatable.
+// Observe calls f after each event. f must not block. A panic of f is logged, and goes no further. Repeatable.
 func Observe(f func(context.Context, Event)) ClientOption {
 	return func(c *clientConfig) { c.observers = append(c.observers, f) }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -95,10 +96,17 @@ func (q *queue) stop(ctx context.Context) error {
 	}
 }
 
-// guarded calls f, and has its panic handled as an error.
+// panicked is when the handler was told of a panic last, in seconds.
+var panicked atomic.Int64
+
+// guarded calls f, and has its panic handled as an error, once a minute at most.
 func guarded(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
+			now, last := time.Now().Unix(), panicked.Load()
+			if now-last < 60 || !panicked.CompareAndSwap(last, now) {
+				return
+			}
 			defer func() { _ = recover() }() // of the handler
 			otel.Handle(fmt.Errorf("otelinterlock: panic: %v", r))
 		}

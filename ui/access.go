@@ -17,16 +17,21 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // doors knows who may look.
 type doors struct {
-	cfg    Config
-	name   string // of the cookie: browsers do not tell the ports of a machine apart
-	cookie string // of the browser that has opened the page with the token
+	cfg  Config
+	name string // of the cookie: browsers do not tell the ports of a machine apart
 
-	mu   sync.Mutex
-	used bool // that browser has come back with its cookie: the token opens no page any more
+	mu    sync.Mutex
+	given map[string]bool // cookies of browsers that have opened the address with the token
+	used  string          // the one that came back first: the others are worth nothing, and the token opens no page any more
 }
 
 func newDoors(cfg Config) *doors {
-	return &doors{cfg: cfg, name: "interlock-ui-" + rand.Text()[:10], cookie: rand.Text()}
+	d := &doors{cfg: cfg, name: "interlock-ui-" + rand.Text()[:10], given: map[string]bool{}}
+	d.cfg.Hosts = nil
+	for _, host := range cfg.Hosts {
+		d.cfg.Hosts = append(d.cfg.Hosts, strings.ToLower(host))
+	}
+	return d
 }
 
 func same(a, b string) bool {
@@ -42,7 +47,8 @@ func (d *doors) open(r *http.Request) bool {
 	if d.cfg.Token == "" && d.cfg.Password == "" {
 		return true
 	}
-	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	isBearer := strings.EqualFold(scheme, "Bearer")
 	_, basic, isBasic := r.BasicAuth()
 	for _, secret := range []string{d.cfg.Token, d.cfg.Password} {
 		if secret != "" && (isBearer && same(given, secret) || isBasic && same(basic, secret)) {
@@ -50,21 +56,28 @@ func (d *doors) open(r *http.Request) bool {
 		}
 	}
 	c, err := r.Cookie(d.name)
-	if d.cfg.Token == "" || err != nil || !same(c.Value, d.cookie) {
+	if d.cfg.Token == "" || err != nil {
 		return false
 	}
 	d.mu.Lock()
-	d.used = true
-	d.mu.Unlock()
-	return true
+	defer d.mu.Unlock()
+	if d.used == "" && d.given[c.Value] {
+		d.used = c.Value
+	}
+	return d.used != "" && same(c.Value, d.used)
 }
 
-// redeem reports whether the address of a request has the token, and the token has opened no browser yet.
-func (d *doors) redeem(r *http.Request) bool {
+// redeem returns a cookie for a request whose address has the token, if that has opened no browser yet; else "".
+func (d *doors) redeem(r *http.Request) string {
 	given := r.URL.Query().Get("token")
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.cfg.Token != "" && !d.used && r.Method == http.MethodGet && given != "" && same(given, d.cfg.Token)
+	if d.cfg.Token == "" || d.used != "" || r.Method != http.MethodGet || given == "" || !same(given, d.cfg.Token) || len(d.given) == 1000 {
+		return ""
+	}
+	cookie := rand.Text()
+	d.given[cookie] = true
+	return cookie
 }
 
 // knows reports whether the handler is meant by the Host of a request.
@@ -91,14 +104,20 @@ func (h *Handler) guarded(next http.Handler) http.Handler {
 		head.Set("Cross-Origin-Opener-Policy", "same-origin")
 		head.Set("Cache-Control", "no-store")
 		site, navigates := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode") == "navigate"
+		cookie := ""
 		switch {
 		case !h.doors.knows(r):
-			h.refuse(w, r, http.StatusMisdirectedRequest, "This server is not meant by that name: see --host.")
+			h.deny(w, r, http.StatusMisdirectedRequest, "This server is not meant by that name: see --host.")
+			return
 		case changes.Check(r) != nil, site != "" && site != "same-origin" && site != "none" && !navigates:
-			h.refuse(w, r, http.StatusForbidden, "This request comes from another site.")
-		case h.doors.redeem(r):
-			secure := r.TLS != nil
-			http.SetCookie(w, &http.Cookie{Name: h.doors.name, Value: h.doors.cookie, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode})
+			h.deny(w, r, http.StatusForbidden, "This request comes from another site.")
+			return
+		default:
+			cookie = h.doors.redeem(r)
+		}
+		switch {
+		case cookie != "":
+			http.SetCookie(w, &http.Cookie{Name: h.doors.name, Value: cookie, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 			q := r.URL.Query()
 			q.Del("token")
 			head.Set("Location", relative(r.URL, q))
@@ -125,17 +144,22 @@ func relative(at *url.URL, q url.Values) string {
 
 // unknown refuses a visitor, and says how to get in.
 func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
-	h.log.WarnContext(r.Context(), "interlock ui: refused", "remote", r.RemoteAddr, "path", r.URL.Path)
 	switch {
 	case h.cfg.Password != "":
 		w.Header().Set("WWW-Authenticate", `Basic realm="interlock", charset="UTF-8"`)
-		h.refuse(w, r, http.StatusUnauthorized, "The password is missing or wrong.")
+		h.deny(w, r, http.StatusUnauthorized, "The password is missing or wrong.")
 	case h.cfg.Token != "":
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		h.refuse(w, r, http.StatusUnauthorized, "Open the address that interlock ui has printed. It lets one browser in, once: for another browser, start interlock ui again.")
+		h.deny(w, r, http.StatusUnauthorized, "Open the address that interlock ui has printed. It lets one browser in, once: for another browser, start interlock ui again.")
 	default:
-		h.refuse(w, r, http.StatusForbidden, "The proxy in front of this page has not said who you are.")
+		h.deny(w, r, http.StatusForbidden, "The proxy in front of this page has not said who you are.")
 	}
+}
+
+// deny refuses a request, and logs it.
+func (h *Handler) deny(w http.ResponseWriter, r *http.Request, code int, text string) {
+	h.log.WarnContext(r.Context(), "interlock ui: refused", "remote", r.RemoteAddr, "host", r.Host, "path", r.URL.Path, "why", text)
+	h.refuse(w, r, code, text)
 }
 
 // user is how the log calls a visitor.
@@ -156,6 +180,9 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, code int, text 
 		return
 	}
 	p := h.page(r, http.StatusText(code))
+	if code == http.StatusServiceUnavailable {
+		p.Stream = "brief=1" // the script loads the page again when the backend answers
+	}
 	if !h.doors.open(r) {
 		p.Backend, p.Outside = "", true
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/view"
 	"github.com/interlock-go/interlock/metrics"
 )
@@ -27,11 +28,16 @@ type want struct {
 
 // wanted reads a query. Limit is what is shown if the query does not say it.
 func wanted(q url.Values, limit int) (want, error) {
-	w := want{Choice: view.Choice{Text: q.Get("text"), Owner: q.Get("owner"), Waiting: q.Get("waiting") != "", Order: q.Get("order")}, Limit: limit}
+	w := want{Choice: view.Choice{Text: q.Get("text"), Owner: q.Get("owner"), Order: q.Get("order")}, Limit: limit}
 	if w.Order == "" {
 		w.Order = "waiting"
 	}
 	err := w.Check()
+	if s := q.Get("waiting"); s != "" && err == nil {
+		if w.Waiting, err = strconv.ParseBool(s); err != nil {
+			err = fmt.Errorf("waiting=%q: 1 or 0 is wanted", s)
+		}
+	}
 	if s := q.Get("older"); s != "" && err == nil {
 		if w.Older, err = time.ParseDuration(s); err != nil || w.Older < 0 {
 			err = fmt.Errorf("older=%q: a duration such as 30s or 1h is wanted", s)
@@ -46,7 +52,9 @@ func wanted(q url.Values, limit int) (want, error) {
 			err = fmt.Errorf("%s=%q: a whole number is wanted", name, s)
 		}
 	}
-	w.Limit = min(max(w.Limit, 1), mostRows)
+	if err == nil && (w.Limit < 1 || w.Limit > mostRows) {
+		err = fmt.Errorf("limit=%d: 1 to %d are possible", w.Limit, mostRows)
+	}
 	return w, err
 }
 
@@ -107,7 +115,7 @@ func (h *Handler) apiLocks(w http.ResponseWriter, r *http.Request) {
 	}
 	s, err := h.sample(r.Context())
 	if s.At.IsZero() && err != nil {
-		h.refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		h.failed(w, r, err)
 		return
 	}
 	answer(w, locksOf(s, err, wants))
@@ -156,7 +164,9 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusBadRequest
 	case errors.Is(err, interlock.ErrLost):
 		code = http.StatusNotFound
-	case errors.Is(err, interlock.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, interlock.ErrClosed):
+	case errors.Is(err, interlock.ErrBusy):
+		code = http.StatusConflict
+	case !driver.IsPermanent(err):
 		code = http.StatusServiceUnavailable
 	}
 	h.refuse(w, r, code, away(err).Error())
@@ -240,5 +250,9 @@ func answer(w http.ResponseWriter, v any) {
 	writeJSON(w, v)
 }
 
-// writeJSON escapes what HTML would read. A reader that has gone needs no error.
-func writeJSON(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }
+// writeJSON escapes what HTML or a terminal would read. A reader that has gone needs no error.
+func writeJSON(w io.Writer, v any) {
+	if text, err := json.Marshal(v); err == nil {
+		_, _ = w.Write(append(view.JSONText(text), '\n'))
+	}
+}

@@ -2,13 +2,15 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // done is what a page says after a change.
@@ -54,14 +56,33 @@ func (h *Handler) confirm(w http.ResponseWriter, r *http.Request, code int, a as
 		h.refuse(w, r, http.StatusBadRequest, "There is no such change.")
 		return
 	}
+	var who *interlock.Member
+	if a.Do == "revoke" || a.Do == "evict" || a.Do == "force" {
+		n, err := h.name(r.Context(), a.Name)
+		if err != nil {
+			h.failed(w, r, err)
+			return
+		}
+		ticket, _, _ := strings.Cut(a.ID, ".") // of the ID of a lease
+		for _, m := range slices.Concat(n.Holders, n.Waiters) {
+			if m.ID == ticket {
+				who = &m
+			}
+		}
+		if who == nil {
+			h.refuse(w, r, http.StatusNotFound, "No holder and no waiter of this lock has that ID any more.")
+			return
+		}
+	}
 	p := h.page(r, about.Title)
 	p.Error = wrong
 	h.render(w, r, code, "change", struct {
 		page
 		asked
+		Who             *interlock.Member
 		Warning, Button string
 		Typed           bool // the name must be typed
-	}{p, a, about.Warning, about.Button, a.Do == "force" || a.Do == "evict" || a.Do == "delete"})
+	}{p, a, who, about.Warning, about.Button, a.Do == "force" || a.Do == "evict" || a.Do == "delete"})
 }
 
 // change does what a form asks for, if it names the lock a second time where that is dangerous.
@@ -78,14 +99,14 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 	case !h.cfg.AllowChanges || !known || a.Name == "":
 		h.confirm(w, r, http.StatusOK, a, "")
 		return
-	case (a.Do == "evict" || a.Do == "force" || a.Do == "delete") && typed != a.Name:
+	case (a.Do == "evict" || a.Do == "force" || a.Do == "delete") && typed != a.Name && typed != view.Plain(a.Name):
 		h.confirm(w, r, http.StatusUnprocessableEntity, a, "The name that you typed is not that of the lock.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	err := h.do(ctx, a, r.PostForm.Get("count"))
-	h.log.InfoContext(ctx, "interlock ui: change", "do", a.Do, "name", a.Name, "id", a.ID, "user", h.user(r), "remote", r.RemoteAddr, "error", err)
+	h.log.InfoContext(ctx, "interlock ui: change", "do", a.Do, "name", a.Name, "id", a.ID, "count", r.PostForm.Get("count"), "user", h.user(r), "remote", r.RemoteAddr, "error", err)
 	if err != nil {
 		h.failed(w, r, err)
 		return
@@ -108,7 +129,7 @@ func (h *Handler) do(ctx context.Context, a asked, count string) error {
 		}
 		set, err := h.c.Latch(a.Name).Set(ctx, n)
 		if err == nil && !set {
-			err = errors.New("the latch is set already")
+			err = fmt.Errorf("%w: the latch is set already", interlock.ErrBusy)
 		}
 		return err
 	}

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -16,7 +19,7 @@ const mostStreams = 200
 // sign is the time between two signs of life of a stream.
 const sign = 15 * time.Second
 
-// apiEvents streams states: with name= of one lock, after each change, else of the locks that the query chooses, once a
+// apiEvents streams states: with name= of one lock, when it has changed, else of the locks that the query chooses, once a
 // second at most. With brief= only their times are sent: a page that shows them is asked for again.
 func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
@@ -36,11 +39,11 @@ func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request) {
 	s := &stream{w: w, control: http.NewResponseController(w), cancel: cancel}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front passes each event on
-	states := make(chan any)
+	states, brief := make(chan any), q.Get("brief") != ""
 	go func() {
 		defer close(states)
 		if name := q.Get("name"); name != "" {
-			h.follow(ctx, name, states)
+			h.follow(ctx, name, brief, states)
 		} else {
 			h.list(ctx, wants, states)
 		}
@@ -58,7 +61,7 @@ func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request) {
 				s.event("away", map[string]string{"error": away(err).Error()})
 				continue
 			}
-			if q.Get("brief") != "" {
+			if brief {
 				state = map[string]time.Time{"at": time.Now()}
 			}
 			s.event("state", state)
@@ -90,23 +93,46 @@ func (h *Handler) list(ctx context.Context, wants want, to chan<- any) {
 	}
 }
 
-// follow sends a lock after each change, once a second at most.
-func (h *Handler) follow(ctx context.Context, name string, to chan<- any) {
-	for q, err := range h.c.Admin().Follow(ctx, name) {
-		if err != nil {
-			send(ctx, to, err)
-			return
+// follow looks at a lock once a second, and for a tenth of the time at most. It sends what has changed, and with brief each
+// look, since the time that is left of a lease changes with each renewal; an error while the backend does not answer.
+func (h *Handler) follow(ctx context.Context, name string, brief bool, to chan<- any) {
+	last := ""
+	for ctx.Err() == nil {
+		began := time.Now()
+		n, err := h.name(ctx, name)
+		rest := max(time.Second, 9*time.Since(began))
+		var state any = err
+		if err == nil {
+			state = lockJSON{n.JSON(), h.history.Grants(name)}
+		} else {
+			rest, last = time.Second, ""
 		}
-		h.history.Look(q, time.Now())
-		if !send(ctx, to, lockJSON{NameJSON: view.Name{Queue: q}.JSON(), Grants: h.history.Grants(name)}) {
-			return
+		is := members(n.Queue)
+		if err != nil || brief || is != last {
+			if !send(ctx, to, state) {
+				return
+			}
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return
+		if err == nil {
+			last = is
 		}
+		_ = backoff.Sleep(ctx, rest)
 	}
+}
+
+// members is the same for two states of a lock that differ in times only.
+func members(q interlock.Queue) string {
+	var b strings.Builder
+	for _, list := range [][]interlock.Member{q.Holders, q.Waiters} {
+		for _, m := range list {
+			fmt.Fprintf(&b, "%s %d %d %t,", m.ID, m.Token, m.Units, m.Fixed)
+		}
+		b.WriteByte(';')
+	}
+	for _, o := range q.Overruns {
+		fmt.Fprintf(&b, "%s,", o.ID)
+	}
+	return b.String() + fmt.Sprint(q.Capacity, q.Paused.IsZero())
 }
 
 func send(ctx context.Context, to chan<- any, state any) bool {
@@ -130,6 +156,7 @@ func (s *stream) event(kind string, data any) {
 	if err != nil {
 		text = []byte(`{}`)
 	}
+	text = view.JSONText(text)
 	s.write("event: " + kind + "\ndata: " + string(text) + "\n\n")
 }
 

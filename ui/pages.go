@@ -56,6 +56,8 @@ var functions = template.FuncMap{
 	"held":  view.Held,
 	"owner": owner,
 	"clip":  clip,
+	"took":  func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
+	"plain": func(s string) string { return view.Plain(s) },
 	"add":   func(a, b int) int { return a + b },
 	"rows":  func(n int) int { return 4 + 16*n },
 	"more":  func(list []interlock.Member) int { return max(0, len(list)-1) },
@@ -98,11 +100,12 @@ func owner(name string) string {
 	if name == "" {
 		return "not known"
 	}
-	return name
+	return view.Plain(name)
 }
 
 // clip is a text of so many characters at most.
 func clip(s string, most int) string {
+	s = view.Plain(s)
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}

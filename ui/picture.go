@@ -104,7 +104,7 @@ func draw(waits []view.Wait, deadlocks []interlock.Deadlock) picture {
 		if !known || !also {
 			continue
 		}
-		a := arrow{Wait: w, Stuck: stuck[[2]string{w.Waiter, w.Holder}], Title: strings.Join(w.Locks[:min(len(w.Locks), 20)], "\n")}
+		a := arrow{Wait: w, Stuck: stuck[[2]string{w.Waiter, w.Holder}], Title: view.Plain(strings.Join(w.Locks[:min(len(w.Locks), 20)], ", "))}
 		a.Label = clip(w.Locks[0], 18)
 		if n := len(w.Locks) - 1; n > 0 {
 			a.Label += fmt.Sprintf(" +%d", n)

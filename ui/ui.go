@@ -153,6 +153,11 @@ func New(c *interlock.Client, cfg Config) *Handler {
 		}
 	}
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			h.refuse(w, r, http.StatusMethodNotAllowed, "This address takes GET only.")
+			return
+		}
 		h.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})
 	h.serve = h.guarded(m)

@@ -27,13 +27,15 @@ const hostile = `<script>alert("x")</script><img src=x onerror='alert(1)'>`
 
 type world struct {
 	t *testing.T
+	d *memlock.Driver
 	c *interlock.Client
 	*httptest.Server
 }
 
 func serve(t *testing.T, cfg Config) world {
 	t.Helper()
-	c, err := interlock.New(t.Context(), memlock.New(), interlock.Owner("owner "+hostile))
+	d := memlock.New()
+	c, err := interlock.New(t.Context(), d, interlock.Owner("owner "+hostile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func serve(t *testing.T, cfg Config) world {
 	cfg.Log = slog.New(slog.DiscardHandler)
 	server := httptest.NewServer(New(c, cfg))
 	t.Cleanup(server.Close)
-	return world{t, c, server}
+	return world{t, d, c, server}
 }
 
 func (w world) acquire(name string) *interlock.Lease {
@@ -108,10 +110,11 @@ func TestTheTokenLetsOneBrowserIn(t *testing.T) {
 		w.want(401, "GET", path, nil)
 		w.want(401, "GET", path, nil, bearer("another"))
 		w.want(200, "GET", path, nil, bearer("a long token"))
+		w.want(200, "GET", path, nil, header("Authorization", "bearer a long token"))
 	}
 	w.want(401, "GET", "/?token=another", nil)
 	w.want(401, "GET", "/?token=", nil)
-	w.want(303, "GET", "/?token=a+long+token", nil) // a look without a browser takes nothing away
+	early, _ := w.ask("GET", "/?token=a+long+token", nil) // a look that never comes back takes nothing away
 	answer, _ := w.ask("GET", "/lock?name=x&token=a+long+token", nil)
 	cookies := answer.Cookies()
 	if answer.StatusCode != 303 || answer.Header.Get("Location") != "lock?name=x" || len(cookies) != 1 {
@@ -122,6 +125,7 @@ func TestTheTokenLetsOneBrowserIn(t *testing.T) {
 	}
 	cookie := func(r *http.Request) { r.AddCookie(cookies[0]) }
 	w.want(200, "GET", "/", nil, cookie)
+	w.want(401, "GET", "/", nil, func(r *http.Request) { r.AddCookie(early.Cookies()[0]) }) // the first that comes back is the one
 	w.want(401, "GET", "/?token=a+long+token", nil)
 	w.want(200, "GET", "/", nil, cookie)
 	w.want(200, "GET", "/api/locks", nil, bearer("a long token"))
@@ -152,7 +156,7 @@ func TestTheProxySaysWhoTheVisitorIs(t *testing.T) {
 
 // Promise: what another site has a browser send is refused, and so is a name of this server that nobody has given it.
 func TestOtherSitesAreRefused(t *testing.T) {
-	w := serve(t, Config{AllowChanges: true, Hosts: []string{"127.0.0.1"}})
+	w := serve(t, Config{AllowChanges: true, Hosts: []string{"127.0.0.1", "Locks.Example"}})
 	lease := w.acquire("a")
 	form := url.Values{"do": {"revoke"}, "name": {"a"}, "id": {lease.ID()}}
 	w.want(403, "POST", "/change", form, header("Sec-Fetch-Site", "cross-site"))
@@ -163,6 +167,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 	w.want(200, "GET", "/", nil, header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "navigate"))
 	w.want(421, "GET", "/", nil, func(r *http.Request) { r.Host = "evil.example" })
 	w.want(421, "GET", "/", nil, func(r *http.Request) { r.Host = "evil.example:80" })
+	w.want(200, "GET", "/", nil, func(r *http.Request) { r.Host = "locks.eXample:80" })
 	select {
 	case <-lease.Revoked():
 		t.Error("another site has asked for the lock")
@@ -195,6 +200,77 @@ func TestHostileTextsAreText(t *testing.T) {
 		if csp := answer.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: the policy is %q", page, csp)
 		}
+	}
+}
+
+// Promise: what turns the direction of a text around is shown, and escaped for programs, and the name that is shown is the
+// one to be typed.
+func TestDirectionsAreShown(t *testing.T) {
+	w := serve(t, Config{AllowChanges: true})
+	name := "imports\u202egnp.exe"
+	lease := w.acquire(name)
+	for _, page := range []string{"/", "/lock?name=" + url.QueryEscape(name)} {
+		text := strings.ReplaceAll(w.want(200, "GET", page, nil), `value="`+name+`"`, "") // what a form sends
+		if strings.Contains(text, "\u202e") || !strings.Contains(text, "imports·gnp.exe") {
+			t.Errorf("%s: %s", page, text)
+		}
+	}
+	if text := w.want(200, "GET", "/api/locks", nil); strings.Contains(text, "\u202e") || !strings.Contains(text, `imports\u202egnp.exe`) {
+		t.Error(text)
+	}
+	w.want(303, "POST", "/change", url.Values{"do": {"evict"}, "name": {name}, "id": {lease.ID()}, "confirm": {"imports·gnp.exe"}})
+}
+
+// Promise: while the backend does not answer, a stream says so, of all locks and of one, and goes on afterwards; a page is an
+// error that loads itself again.
+func TestAnOutageIsSaidByStreams(t *testing.T) {
+	for _, query := range []string{"brief=1", "name=a", "name=a&brief=1"} {
+		t.Run(query, func(t *testing.T) {
+			t.Parallel()
+			w := serve(t, Config{})
+			w.acquire("a")
+			r, err := http.NewRequestWithContext(t.Context(), "GET", w.URL+"/api/events?"+query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds := make(chan string)
+			go func() {
+				defer close(kinds)
+				for s := bufio.NewScanner(answer.Body); s.Scan(); {
+					if kind, ok := strings.CutPrefix(s.Text(), "event: "); ok {
+						kinds <- kind
+					}
+				}
+			}()
+			until := func(want string) {
+				end := time.After(busy.Bound(bound))
+				for {
+					select {
+					case kind := <-kinds:
+						if kind == want {
+							return
+						}
+					case <-end:
+						t.Fatalf("%s: no event %s", query, want)
+					}
+				}
+			}
+			until("state")
+			w.d.Faults().Cut()
+			until("away")
+			if text := w.want(503, "GET", "/lock?name=a", nil); !strings.Contains(text, `data-stream="brief=1"`) {
+				t.Errorf("the page does not load itself again: %s", text)
+			}
+			w.d.Faults().Heal()
+			until("state")
+			answer.Body.Close()
+			for range kinds {
+			}
+		})
 	}
 }
 
@@ -237,6 +313,9 @@ func TestChanges(t *testing.T) {
 			t.Error("the lease is not lost")
 		}
 		w.want(404, "POST", "/change", url.Values{"do": {"evict"}, "name": {"a"}, "id": {"0123456789abcdef0123456789abcdef"}, "confirm": {"a"}})
+		w.want(404, "GET", "/change?do=evict&name=a&id=x", nil)
+		w.want(409, "POST", "/change", url.Values{"do": {"latch"}, "name": {"l"}, "count": {"2"}})
+		w.want(405, "PUT", "/change", nil)
 		w.want(400, "POST", "/change", url.Values{"do": {"drop"}, "name": {"a"}})
 		w.want(400, "POST", "/change", url.Values{"do": {"latch"}, "name": {"l"}, "count": {"many"}})
 	}
@@ -251,6 +330,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"/api/locks?older=-3s":   "a duration such as 30s",
 		"/api/locks?offset=-1":   "a whole number",
 		"/api/events?limit=many": "a whole number",
+		"/api/locks?limit=0":     "1 to 1000",
+		"/api/locks?waiting=x":   "1 or 0",
 		"/api/locks/a%7Bb":       "name",
 		"/?order=size":           "take one of name",
 		"/lock?name=a%7Bb":       "name",

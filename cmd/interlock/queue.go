@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func writeJSON(w io.Writer, v any) error {
@@ -18,7 +19,7 @@ func writeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(jsonText(b.Bytes()))
+	_, err := w.Write(view.JSONText(b.Bytes()))
 	return err
 }
 

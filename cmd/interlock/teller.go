@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // teller says what happens to a job: to people or programs on standard error,
@@ -71,7 +73,7 @@ func (t *teller) tell(event, number, format string, args ...any) {
 			e.Lost = json.Number(number)
 		}
 		b, _ := json.Marshal(e)
-		said = string(jsonText(b))
+		said = string(view.JSONText(b))
 	}
 	if t.status != nil && event != "backend" {
 		fmt.Fprintln(t.status, said)

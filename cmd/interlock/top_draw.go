@@ -211,9 +211,9 @@ func (m *topModel) keys() string {
 		return "> " + m.typed + "_"
 	case topEvict:
 		if m.picked.waits {
-			return "y evict it  any other key: no"
+			return "Y evict it  any other key: no"
 		}
-		return "y evict it  f by force  other keys: no"
+		return "Y evict it  f by force  other keys: no"
 	}
 	if m.open != "" {
 		return fitting("esc back  ↑↓ choose  r revoke  e evict  tab last grants  p pause  ? help  q quit",

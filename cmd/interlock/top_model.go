@@ -52,7 +52,7 @@ const (
 	topHelp
 	topFilter // the text to look for is typed
 	topRevoke // y or another key
-	topEvict  // y, f or another key
+	topEvict  // Y, f or another key
 	topForce  // the word force is typed
 )
 
@@ -96,7 +96,9 @@ type (
 
 // update takes an event in, and returns what has to be done, or nil.
 func (m *topModel) update(now time.Time, event any) (do any) {
-	m.now = now
+	if !m.paused { // ages and what is left stay with the screen
+		m.now = now
+	}
 	switch e := event.(type) {
 	case topSize:
 		m.width, m.height = e.width, e.height
@@ -266,8 +268,10 @@ func (m *topModel) browse(key string) any {
 		m.choice.Waiting = !m.choice.Waiting
 		m.choose()
 	case "/":
-		if m.open == "" {
-			m.mode, m.typed = topFilter, m.choice.Text
+		m.mode, m.typed = topFilter, m.choice.Text
+		if m.open != "" { // a typed text must not command
+			m.open, m.members, m.grants = "", nil, false
+			return topFollow("")
 		}
 	}
 	return nil
@@ -339,7 +343,7 @@ func (m *topModel) answer(key string) any {
 	case mode == topEvict && key == "f" && !m.picked.waits:
 		m.mode = topForce
 		return nil
-	case mode == topForce || key != "y":
+	case mode == topForce, mode == topEvict && key != "Y", mode == topRevoke && key != "y": // Y: typed text seldom has it
 		m.mode, m.said = topBrowse, "nothing was done"
 		return nil
 	}

@@ -104,12 +104,12 @@ func TestTopEvictsTheMemberOfTheQuestion(t *testing.T) {
 	q := interlock.Queue{Name: "b", Kind: "mutex", Capacity: 1, Holders: []interlock.Member{memberOf("another", noon)}}
 	m.update(noon.Add(5*time.Second), topQueue{"b", q, nil})
 	mustShow(t, m, "Evict holder of b (id of ho…) from b?", "10s left")
-	if do, ok := press(m, "y").(topAsk); !ok || do.do != "evict" || do.name != "b" || do.member.ID != "id of holder of b" {
+	if do, ok := press(m, "Y").(topAsk); !ok || do.do != "evict" || do.name != "b" || do.member.ID != "id of holder of b" {
 		t.Errorf("it wants %#v", do)
 	}
 	mustShow(t, m, "> holds      another")
 
-	for _, keys := range [][]string{{"e", "n"}, {"e", "enter"}, {"e", "esc"}, {"e", "q"}, {"e", "f", "y", "enter"}, {"e", "f", "enter"}, {"r", "x"}, {"r", "f"}} {
+	for _, keys := range [][]string{{"e", "n"}, {"e", "y"}, {"e", "enter"}, {"e", "esc"}, {"e", "q"}, {"e", "f", "Y", "enter"}, {"e", "f", "enter"}, {"r", "x"}, {"r", "f"}} {
 		if do := press(m, keys...); do != nil {
 			t.Errorf("after %v it wants %#v", keys, do)
 		}
@@ -125,6 +125,21 @@ func TestTopEvictsTheMemberOfTheQuestion(t *testing.T) {
 	mustShow(t, m, "> holds      another")
 }
 
+// Promise: a text to look for that is typed while a lock is open is looked for, and commands nothing.
+func TestATextToLookForIsNoCommand(t *testing.T) {
+	m := modelOf(80, 24, "keys", "other")
+	press(m, "enter")
+	if do := press(m, "/"); do != topFollow("") {
+		t.Errorf("it wants %#v", do)
+	}
+	for _, key := range []string{"k", "e", "y", "s", "enter"} {
+		if do := press(m, key); do != nil {
+			t.Errorf("after %s it wants %#v", key, do)
+		}
+	}
+	mustShow(t, m, "1 of 2", "keys")
+}
+
 // Promise: a waiter is evicted without force, and an overrun not at all.
 func TestTopSaysWhatCannotBeEvicted(t *testing.T) {
 	m := modelOf(80, 24, "a")
@@ -137,7 +152,7 @@ func TestTopSaysWhatCannotBeEvicted(t *testing.T) {
 	if do := press(m, "f"); do != nil || m.mode != topBrowse {
 		t.Errorf("force is offered for a waiter: %#v", do)
 	}
-	if do := press(m, "end", "e", "y"); do != nil {
+	if do := press(m, "end", "e", "Y"); do != nil {
 		t.Errorf("it wants %#v for an overrun", do)
 	}
 	mustShow(t, m, "> overruns   late", "lost")
@@ -151,7 +166,7 @@ func TestTopSaysWhatCannotBeEvicted(t *testing.T) {
 func TestAPastedTextIsNoCommand(t *testing.T) {
 	m := modelOf(80, 24, "a", "eye")
 	m.update(noon, topPaste(true))
-	if do := press(m, "e", "y", "q"); do != nil || m.mode != topBrowse {
+	if do := press(m, "e", "Y", "q"); do != nil || m.mode != topBrowse {
 		t.Errorf("a pasted text wants %#v", do)
 	}
 	m.update(noon, topPaste(false))

@@ -215,7 +215,7 @@ func TestTopFindsTheLockThatAllWaitForAndEvictsItsHolder(t *testing.T) {
 	l.types("\r")
 	l.shows(`(?s)nightly is held by 1, 3 waiting.*\n> holds +first .*\n  waits 1 +waiter0 .*\n  waits 2 +waiter1 .*\n  waits 3 +waiter2 `)
 	l.types("e")
-	l.shows(`(?s)Evict first \([0-9a-f]+…?\) from nightly\?.*told that it has lost the lock.*y evict it  f by force`)
+	l.shows(`(?s)Evict first \([0-9a-f]+…?\) from nightly\?.*told that it has lost the lock.*Y evict it  f by force`)
 	l.types("n")
 	l.shows(`nothing was done`)
 	if held.Err() != nil {
@@ -223,7 +223,7 @@ func TestTopFindsTheLockThatAllWaitForAndEvictsItsHolder(t *testing.T) {
 	}
 	l.types("e")
 	l.shows(`Evict first`)
-	l.types("y")
+	l.types("Y")
 	l.shows(`(?s)nightly is held by 1, 2 waiting.*\n> holds +waiter0 .*\n  waits 1 +waiter1 .*last grants of nightly.*waiter0 .* it holds\n.*first +backup.* evicted`)
 	l.types("\x1b")
 	l.shows(`(?s)\n> nightly +waiter0 .* 2 `)
@@ -256,7 +256,7 @@ func TestTopAsksTwiceBeforeForce(t *testing.T) {
 	}
 	l.types("e")
 	l.shows(`Evict listens`)
-	l.types("y")
+	l.types("Y")
 	l.shows(`(?s)> a +listens.*evicted listens from a`)
 	eventually(t, "the holder has lost the lock", func() bool { return asked.Err() != nil })
 	if q, err := clientAs(t, url, "looks").Admin().Queue(t.Context(), "a"); err != nil || len(q.Holders) != 1 || q.Holders[0].Owner != "listens" {
@@ -266,7 +266,7 @@ func TestTopAsksTwiceBeforeForce(t *testing.T) {
 	l.shows(`Evict listens`)
 	l.types("f")
 	l.shows(`(?s)BY FORCE: take a from listens.*two may hold`)
-	l.types("y\r")
+	l.types("Y\r")
 	l.shows(`nothing was done`) // y is not enough
 	l.types("ef")
 	l.shows(`BY FORCE`)
@@ -308,7 +308,7 @@ func TestTopFitsTheTerminal(t *testing.T) {
 	l := onTop(t, 40, 10, url)
 	l.shows(`(?s)^interlock top.*\nlocks: 1, waiters: 1.*NAME +HOLDER +IN LINE WAIT\n> n+… o+… \d+s +1\n\n+enter open  / filter  \? help  q quit\n$`)
 	l.types("e")
-	l.shows(`(?s)Evict o+….*from.*lost the lock.*over.*left.*\n.*y evict it  f by force  other keys: no\n$`)
+	l.shows(`(?s)Evict o+….*from.*lost the lock.*over.*left.*\n.*Y evict it  f by force  other keys: no\n$`)
 	l.types("n")
 	l.types("\r")
 	l.shows(`(?s)n+….*\n> holds +o+….*\n  waits 1 +waiter .*\n.*esc back`)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,6 +57,12 @@ send the token of the address, or the password, as a bearer token.`,
   interlock ui --listen :8443 --password-file /etc/interlock/ui --cert tls.crt --key tls.key`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, flag := range []string{"password-file", "user-header", "host"} {
+				given := cmd.Flags().Lookup(flag)
+				if text := strings.Trim(given.Value.String(), "[]"); given.Changed && (text == "" || strings.ContainsAny(text, " \t")) {
+					return usage("--%s is empty, or has a space", flag)
+				}
+			}
 			cfg, err := f.config(cmd.Context())
 			if err != nil {
 				return err
@@ -128,7 +136,7 @@ func (f *uiFlags) config(ctx context.Context) (ui.Config, error) {
 	if f.passwordFile != "" {
 		file, err := readURL(ctx, f.passwordFile) // its first line is not a URL here
 		if err != nil {
-			return cfg, err
+			return cfg, usage("--password-file: %w", err)
 		}
 		if cfg.Password = file.url; len(cfg.Password) < 8 {
 			return cfg, failed(exitConfig, fmt.Errorf("--password-file %s: a password of at least 8 characters is wanted in its first line", f.passwordFile))
@@ -148,21 +156,36 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// address is how a browser reaches the page, as far as this command can know.
+func (f *uiFlags) address(at *net.TCPAddr) string {
+	host := at.IP.String()
+	switch {
+	case len(f.hosts) > 0:
+		host = f.hosts[0]
+	case at.IP.IsUnspecified():
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(at.Port))
+}
+
 // serve serves the page until the context ends. The first line that it writes is the address.
 func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return failed(exitConfig, fmt.Errorf("--listen: %w", err))
 	}
-	at := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/" + f.path}
+	at := url.URL{Scheme: "http", Host: f.address(listener.Addr().(*net.TCPAddr)), Path: "/" + f.path}
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
 			_ = listener.Close()
-			return failed(exitConfig, fmt.Errorf("--cert: %w", err))
+			return usage("--cert: %w", err)
 		}
 		at.Scheme = "https"
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}})
+	}
+	if cfg.Password != "" && f.cert == "" && cfg.Hosts == nil {
+		say(t.cmd, "interlock: passwords can be read on the way, unless a proxy in front has TLS: give --cert and --key")
 	}
 	if cfg.Token != "" {
 		at.RawQuery = url.Values{"token": {cfg.Token}}.Encode()

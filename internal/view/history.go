@@ -13,6 +13,7 @@ import (
 // How a grant ended, as far as it can be seen from outside.
 const (
 	Released = "released" // it was gone before its time was over: released, or its session has ended
+	Ended    = "ended"    // it was gone when its fixed time was over, as it was meant to be
 	Expired  = "expired"  // it was gone when its time was over: its program has died, or was cut off
 	Evicted  = "evicted"  // an operator of this process has taken it away
 	Overran  = "overran"  // it was lost, and its work goes on
@@ -31,6 +32,7 @@ type Grant struct {
 	Begun bool      `json:"begun"` // From is its beginning; else it was held already when the history began
 
 	until time.Time
+	fixed bool
 	token uint64
 }
 
@@ -42,6 +44,7 @@ type Episode struct {
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"` // of the last sample that has both
 	Going   bool      `json:"going"`
+	Begun   bool      `json:"begun"` // From is its beginning; else it was there already when the history began
 }
 
 // Waited is how long the episode lasts, or has lasted.
@@ -150,7 +153,7 @@ func (h *History) add(s Sample) {
 	for _, q := range s.Locks {
 		seen[q.Name] = true
 		h.grants(q, s.At, !first)
-		h.waits(q, s.At, pairs)
+		h.waits(q, s.At, !first, pairs)
 	}
 	for name, p := range h.locks {
 		if !seen[name] && len(p.held) > 0 && whole(name) {
@@ -184,7 +187,7 @@ func (h *History) grants(q interlock.Queue, at time.Time, begun bool) {
 			g = &Grant{Name: q.Name, ID: m.ID, Party: Party{m.Owner, m.Note, m.Units}, Token: Token(m), From: at, Begun: begun, token: m.Token}
 			p.held[key] = g
 		}
-		if g.until = m.Until; m.Foreign && !m.Fixed {
+		if g.until, g.fixed = m.Until, m.Fixed; m.Foreign && !m.Fixed {
 			g.until = time.Time{}
 		}
 	}
@@ -211,13 +214,15 @@ func (h *History) end(q interlock.Queue, g *Grant, at time.Time) string {
 	case h.evicted[g.ID]:
 		delete(h.evicted, g.ID)
 		return Evicted
+	case !g.until.IsZero() && !at.Before(g.until) && g.fixed:
+		return Ended
 	case !g.until.IsZero() && !at.Before(g.until):
 		return Expired
 	}
 	return Released
 }
 
-func (h *History) waits(q interlock.Queue, at time.Time, pairs map[pair]bool) {
+func (h *History) waits(q interlock.Queue, at time.Time, begun bool, pairs map[pair]bool) {
 	if len(q.Holders) == 0 {
 		return
 	}
@@ -234,7 +239,7 @@ func (h *History) waits(q interlock.Queue, at time.Time, pairs map[pair]bool) {
 			if len(h.going) >= mostPairs {
 				return
 			}
-			e = &Episode{Name: q.Name, Waiter: MemberOf(m), Blocker: MemberOf(blocker), From: at, Going: true}
+			e = &Episode{Name: q.Name, Waiter: MemberOf(m), Blocker: MemberOf(blocker), From: at, Going: true, Begun: begun}
 			h.going[of] = e
 		}
 		e.To = at

@@ -37,6 +37,7 @@ function tick() {
 
 // load puts the page as it is now in place of what is shown, but for what the visitor is at.
 async function load() {
+  if (pressed) { held = true; return; }
   if (loading) { again = true; return; }
   loading = true;
   try {
@@ -46,6 +47,7 @@ async function load() {
     if (Math.abs(Date.now() - said - ahead) > 2000) ahead = Date.now() - said;
     const page = new DOMParser().parseFromString(await r.text(), "text/html");
     if (paused) return;
+    if (pressed) { held = true; return; }
     replace(document.getElementById("main"), page.getElementById("main"));
     tick();
     say("live");
@@ -57,11 +59,19 @@ async function load() {
   }
 }
 
+// While a button or a link is pressed the page stays as it is, or the press would be lost.
+let pressed = false, held = false;
+
+document.addEventListener("pointerdown", () => { pressed = true; });
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(() => {
+  pressed = false;
+  if (held) { held = false; load(); }
+}));
+
 // shell is an element without what is in it.
 const shell = e => e.cloneNode(false).outerHTML;
 
-// replace changes the smallest parts of a page that differ, so that a button is not taken away while it is pressed. A
-// form is left as it is, with what the visitor has typed.
+// replace changes the smallest parts of a page that differ. A form is left as it is, with what the visitor has typed.
 function replace(old, next) {
   const a = [...old.children], b = [...next.children];
   const text = [...old.childNodes, ...next.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package browsertest opens the page of interlock ui in a real browser (Debian's chromium), over the command as it is
 // built, and does what its users do.
 package browsertest
