@@ -181,7 +181,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, code int, text 
 	}
 	p := h.page(r, http.StatusText(code))
 	if code == http.StatusServiceUnavailable {
-		p.Stream = "brief=1" // the script loads the page again when the backend answers
+		p.Stream = brief // the script loads the page again when the backend answers
 	}
 	if !h.doors.open(r) {
 		p.Backend, p.Outside = "", true

@@ -262,7 +262,7 @@ func TestAnOutageIsSaidByStreams(t *testing.T) {
 			until("state")
 			w.d.Faults().Cut()
 			until("away")
-			if text := w.want(503, "GET", "/lock?name=a", nil); !strings.Contains(text, `data-stream="brief=1"`) {
+			if text := w.want(503, "GET", "/lock?name=a", nil); !strings.Contains(text, `data-stream="api/events?brief=1"`) {
 				t.Errorf("the page does not load itself again: %s", text)
 			}
 			w.d.Faults().Heal()

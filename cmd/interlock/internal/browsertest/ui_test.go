@@ -244,7 +244,7 @@ func TestAnOutageIsSaid(t *testing.T) {
 	t.Parallel()
 	w, _ := held(t)
 	server := redistest.Start(t)
-	w.url = server.URL() + "?ttl=3s"
+	w.url = server.URL() + "?ttl=5m" // the job outlives the outage
 	w.start("run", "--note", "on redis", "job", "--", "sleep", "600")
 	w.until("on redis", "ls")
 	b := newTab(t, 1280, 800)
@@ -257,6 +257,12 @@ func TestAnOutageIsSaid(t *testing.T) {
 		t.Errorf("what was shown has gone: %s", text)
 	}
 	b.shot("away")
+	b.do("a lock, in the outage", chromedp.Navigate(eval[string](b, "location.origin")+"/lock?name=job"))
+	b.sees("has not answered")
+	server.Resume()
+	b.becomes("it goes on", `document.getElementById("live").innerText == "live" && document.body.innerText.includes("on redis")`)
+	server.Pause()
+	b.becomes("a lock says so, too", `document.getElementById("live").innerText.includes("not up to date")`)
 	server.Resume()
 	b.becomes("it goes on", `document.getElementById("live").innerText == "live"`)
 }
