@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +21,6 @@ func newFlashSale(o *options) *cobra.Command {
 	var (
 		c    flashsale.Config
 		urls []string
-		html string
 		stop bool
 		kill bool
 	)
@@ -71,11 +67,6 @@ none. The shop's tables are in SQLite files, or on the server of
 			if err := o.saleURLs(cmd, urls, &c); err != nil {
 				return err
 			}
-			page, err := newPage(html)
-			if err != nil {
-				return err
-			}
-			defer page.discard()
 			w := unfiltered(cmd.ErrOrStderr())
 			show := &progressLine{w, isTerminal(w)}
 			c.Progress = show.report
@@ -94,9 +85,6 @@ none. The shop's tables are in SQLite files, or on the server of
 				}
 			case len(results) > 0:
 				flashsale.WriteTable(cmd.OutOrStdout(), results)
-			}
-			if wrong := page.write(results); err == nil {
-				err = wrong
 			}
 			var exit *exitError
 			switch {
@@ -117,7 +105,6 @@ none. The shop's tables are in SQLite files, or on the server of
 	cmd.Flags().BoolVar(&kill, "kill", false, "kill a worker while it holds the lock, or its entries of the Stream (lua)")
 	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend of the locks (repeatable: mutex on each of them)")
 	cmd.Flags().StringVar(&c.Database, "database", "", "the `URL` of a PostgreSQL, MySQL or MariaDB server for the shop")
-	cmd.Flags().StringVar(&html, "html", "", "write a page with the stock over time to this `file`")
 	cmd.Flags().StringVar(&c.Dir, "dir", "", "keep the SQLite files in a new folder here")
 	return cmd
 }
@@ -154,48 +141,6 @@ func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Confi
 		c.URLs = []string{b.url}
 	}
 	return nil
-}
-
-// pageFile is a file that is written when the sale is over. That it cannot be is known before.
-type pageFile struct {
-	name string
-	file *os.File // another one in its folder; nil: no page is wanted
-}
-
-func newPage(name string) (*pageFile, error) {
-	if name == "" {
-		return &pageFile{}, nil
-	}
-	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
-		return nil, usage("--html %s: this is not a file", name)
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".flash-sale-*.html")
-	if err != nil {
-		return nil, failed(exitIO, fmt.Errorf("--html: %w", err))
-	}
-	return &pageFile{name, f}, nil
-}
-
-func (p *pageFile) write(results []flashsale.Result) error {
-	if p.file == nil || len(results) == 0 {
-		return nil
-	}
-	err := cmp.Or(flashsale.WriteHTML(p.file, results), p.file.Chmod(0o644), p.file.Close())
-	if err == nil {
-		err = os.Rename(p.file.Name(), p.name)
-	}
-	if err != nil {
-		return failed(exitIO, fmt.Errorf("--html: %w", err))
-	}
-	return nil
-}
-
-// discard removes what was not written.
-func (p *pageFile) discard() {
-	if p.file != nil {
-		_ = p.file.Close()
-		_ = os.Remove(p.file.Name())
-	}
 }
 
 // progressLine shows on a terminal how far the sale is; elsewhere a line for

@@ -2,10 +2,8 @@ package flashsale
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -194,55 +192,4 @@ func Reading(results []Result) (all []string) {
 	}
 	say("%d of %d sales were exact: as many orders as pieces, none lost, and no second piece for a buyer who clicked twice or asked again.", exact, len(results))
 	return all
-}
-
-//go:embed page.html
-var pageText string
-
-var page = template.Must(template.New("page").Parse(pageText))
-
-// chart is the stock over time: what was there less what was sold.
-type chart struct {
-	Result
-	Idea, Left, Over string  // points of the stock down to nothing, and of what was sold beyond
-	Zero             float64 // where nothing is left
-	Seconds          string
-}
-
-// WriteHTML writes the results as one page that needs nothing else: the stock over time
-// for each sale, the table, and how to read them.
-func WriteHTML(w io.Writer, results []Result) error {
-	var charts []chart
-	for _, r := range results {
-		charts = append(charts, newChart(r))
-	}
-	return page.Execute(w, map[string]any{
-		"First": results[0], "Reading": Reading(results), "Charts": charts, "Table": template.HTML(newTable(results).RenderHTML()),
-	})
-}
-
-func newChart(r Result) chart {
-	sold, end := len(r.times), 1.0
-	if sold > 0 {
-		end = r.times[sold-1].Seconds()
-	}
-	points := func(from, to int) string {
-		var b strings.Builder
-		last := ""
-		for i := from; i <= to; i++ {
-			p := "0,0 "
-			if i > 0 {
-				p = fmt.Sprintf("%.0f,%.0f ", 300*r.times[i-1].Seconds()/end, 120*float64(i)/float64(max(r.Stock, sold)))
-			}
-			if p != last { // however many are sold, there are no more than can be seen
-				b.WriteString(p)
-			}
-			last = p
-		}
-		return b.String()
-	}
-	return chart{
-		Result: r, Idea: Idea(r.Strategy), Left: points(0, min(sold, r.Stock)), Over: points(r.Stock, sold),
-		Zero: 120 * float64(r.Stock) / float64(max(r.Stock, sold)), Seconds: fmt.Sprintf("%.2f s", end),
-	}
 }
