@@ -167,7 +167,7 @@ func (*crossing) Error() string { return "crossing" }
 // acquire makes one attempt. It gives everything back unless it succeeds.
 func (w *whole) acquire(ctx context.Context, order []int, try bool) (err error) {
 	held := false
-	defer func() { // also of a panic, such as one of an observer
+	defer func() { // also of a panic, such as one of the log
 		if !held {
 			w.giveBack(ctx, try)
 		}
@@ -238,7 +238,7 @@ func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
 	tries.Wait()
 	took := time.Since(began)
 	early := newWhole(w.lock)
-	defer func() { // also if an observer panics
+	defer func() { // also if the log panics
 		if len(early.order) > 0 {
 			early.giveBack(ctx, true)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // MaxQueues is how many locks WriteQueues shows. Each is five series.
@@ -20,12 +21,8 @@ func WriteQueues(w io.Writer, queues []interlock.Queue) error {
 	queues = queues[:len(queues)-out]
 	count := func(n int) (float64, bool) { return float64(n), true }
 	oldest := func(members []interlock.Member) (age float64, known bool) {
-		for _, m := range members {
-			if !m.Since.IsZero() {
-				age, known = max(age, now.Sub(m.Since).Seconds()), true
-			}
-		}
-		return age, known
+		since := view.Oldest(members)
+		return max(0, now.Sub(since).Seconds()), !since.IsZero()
 	}
 	var p page
 	for _, f := range []struct {

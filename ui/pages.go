@@ -84,9 +84,8 @@ type age struct {
 	For time.Duration
 }
 
-func (a age) Known() bool     { return !a.At.IsZero() }
-func (a age) String() string  { return view.Short(a.For) }
-func (a age) Seconds() string { return strconv.FormatInt(int64(a.For.Seconds()), 10) }
+func (a age) Known() bool    { return !a.At.IsZero() }
+func (a age) String() string { return view.Short(a.For) }
 
 func plural(n uint64, one string) string {
 	if n == 1 {
@@ -103,14 +102,8 @@ func owner(name string) string {
 	return view.Plain(name)
 }
 
-// clip is a text of so many characters at most.
-func clip(s string, most int) string {
-	s = view.Plain(s)
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return s
-}
+// clip is what others have written, in so many characters at most.
+func clip(s string, most int) string { return view.Clip(view.Plain(s), most) }
 
 // render writes a page. A page that cannot be made is an error, not half a page.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, code int, name string, data any) {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func newEvict(o *options) *cobra.Command {
@@ -27,9 +29,9 @@ asked; one that cannot be asked is an error.`,
 				return absent(err)
 			}
 			if m.Foreign && m.Token != 0 && !force {
-				say(t.cmd, "asked %s to give %s up: it is of another library, and holds on if it does not listen", owner(m), plain(t.name))
+				say(t.cmd, "asked %s to give %s up: it is of another library, and holds on if it does not listen", owner(m), view.Plain(t.name))
 			} else {
-				say(t.cmd, "evicted %s from %s", owner(m), plain(t.name))
+				say(t.cmd, "evicted %s from %s", owner(m), view.Plain(t.name))
 			}
 			return nil
 		}),

@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/internal/oneline"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // Exit codes. A job's own code passes through, and nothing else exits with less than 64.
@@ -107,7 +108,7 @@ func trim(err error) string {
 const mostText = 1000
 
 // line makes one line of a text, which may contain what users or servers have written, and cuts it.
-func line(text string) string { return clipped(whole(text), mostText) }
+func line(text string) string { return view.Clip(whole(text), mostText) }
 
 // whole is line for what may be long, such as the statements of a remedy.
-func whole(text string) string { return plain(oneline.Of(text)) }
+func whole(text string) string { return view.Plain(oneline.Of(text)) }

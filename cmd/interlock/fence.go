@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func newFence(o *options) *cobra.Command {
@@ -111,7 +112,7 @@ func underFence(cmd *cobra.Command, o *options, path string, grant fence.Grant, 
 	defer stop()
 	n := newNotice(cmd.ErrOrStderr())
 	silence := meanwhile(ctx, n.telling(false, o.json, nil), again(func(context.Context) (string, error) {
-		return fmt.Sprintf("waiting until another command of %s has ended", plain(path)), nil
+		return fmt.Sprintf("waiting until another command of %s has ended", view.Plain(path)), nil
 	}))
 	file, err := fence.NewFile(path).Open(ctx, grant)
 	silence()

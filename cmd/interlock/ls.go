@@ -23,7 +23,7 @@ func nothing(all bool, prefix string) string {
 		text = "no locks are in use, and nothing is set"
 	}
 	if prefix != "" {
-		text += " below " + plain(prefix)
+		text += " below " + view.Plain(prefix)
 	}
 	return text
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // attention is how long a command waits before it looks what it waits for, and between two
@@ -192,7 +193,7 @@ func described(m interlock.Member) string {
 		known = append(known, "in line since "+at.Format(layout))
 	}
 	if m.Note != "" {
-		known = append(known, "note "+plain(m.Note))
+		known = append(known, "note "+view.Plain(m.Note))
 	}
 	if len(known) == 0 {
 		return owner(m)

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // notice is standard error with one line below all others that is kept up to date, if that is
@@ -55,5 +57,5 @@ func (n *notice) draw(line string) {
 		return
 	}
 	columns, _ := size(n.screen)
-	_, _ = io.WriteString(n.screen, "\r\x1b[K"+text.Snip(plain(line), columns-1, "…"))
+	_, _ = io.WriteString(n.screen, "\r\x1b[K"+text.Snip(view.Plain(line), columns-1, "…"))
 }

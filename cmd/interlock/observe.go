@@ -31,7 +31,7 @@ value that the leader has set or campaigns with, and its owner; "-" if nobody le
 				if leader.ID != "" {
 					shown := view.MemberOf(leader)
 					j.Leader = &shown
-					who = plain(leader.Note) + " " + plain(leader.Owner)
+					who = view.Plain(leader.Note) + " " + view.Plain(leader.Owner)
 				}
 				if err := o.print(t.cmd, j, "%s %s", j.Time.Format(time.TimeOnly), who); err != nil || once {
 					return err

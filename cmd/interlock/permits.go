@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 type permitsJSON struct {
@@ -68,11 +69,11 @@ after the other, and unset it. Without N the number that is in force is printed.
 				case o.json:
 					return writeJSON(cmd.OutOrStdout(), permitsJSON{t.name, n, set})
 				case len(args) > 1:
-					say(cmd, "%s has %d permits until that is unset", plain(t.name), n)
+					say(cmd, "%s has %d permits until that is unset", view.Plain(t.name), n)
 				case unset:
-					say(cmd, "%s has as many permits as programs say, once nobody uses it", plain(t.name))
+					say(cmd, "%s has as many permits as programs say, once nobody uses it", view.Plain(t.name))
 				case n == 0:
-					say(cmd, "nobody uses a semaphore %s, and no number is set", plain(t.name))
+					say(cmd, "nobody uses a semaphore %s, and no number is set", view.Plain(t.name))
 				default:
 					_, err = fmt.Fprintln(cmd.OutOrStdout(), n)
 				}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 type raisedJSON struct {
@@ -59,7 +60,7 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 			return o.with(func(ctx context.Context, t task) error {
 				whose, raise := "all locks", t.Admin().RaiseTokens
 				if !all {
-					whose, raise = plain(name), func(ctx context.Context, floor uint64) error { return t.Admin().RaiseToken(ctx, name, floor) }
+					whose, raise = view.Plain(name), func(ctx context.Context, floor uint64) error { return t.Admin().RaiseToken(ctx, name, floor) }
 				}
 				if err := raise(ctx, floor); err != nil {
 					return err

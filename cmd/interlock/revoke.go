@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func newRevoke(o *options) *cobra.Command {
@@ -25,7 +26,7 @@ out if there is one holder.`,
 			if err := t.Admin().Revoke(ctx, t.name, m.ID); err != nil {
 				return absent(err)
 			}
-			say(t.cmd, "asked %s to give %s up", owner(m), plain(t.name))
+			say(t.cmd, "asked %s to give %s up", owner(m), view.Plain(t.name))
 			return nil
 		}),
 	}

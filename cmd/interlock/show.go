@@ -43,13 +43,13 @@ func (n known) title() string { return "" }
 
 func (n known) show(v display) {
 	for _, s := range n.Stored {
-		v.printf("the %s %s %s\n", s.Kind, plain(n.Queue.Name), told(s))
+		v.printf("the %s %s %s\n", s.Kind, view.Plain(n.Queue.Name), told(s))
 	}
 	switch {
 	case len(n.Holders)+len(n.Waiters)+len(n.Overruns) > 0:
 		showQueue(v, n.Queue)
 	case len(n.Stored) == 0:
-		v.printf("%s is free%s\n", plain(n.Queue.Name), pause(n.Queue))
+		v.printf("%s is free%s\n", view.Plain(n.Queue.Name), pause(n.Queue))
 	}
 }
 
@@ -61,7 +61,7 @@ func showQueue(v display, q interlock.Queue) {
 	if q.Kind == "semaphore" {
 		capacity = fmt.Sprintf(" of %d", q.Capacity)
 	}
-	v.printf("%s, %s%s: held by %d, %d waiting%s\n", plain(q.Name), plain(q.Kind), capacity, len(q.Holders), len(q.Waiters), pause(q))
+	v.printf("%s, %s%s: held by %d, %d waiting%s\n", view.Plain(q.Name), view.Plain(q.Kind), capacity, len(q.Holders), len(q.Waiters), pause(q))
 	s := v.sheet(column{}, column{name: "holder", least: 6}, column{name: "as"}, column{name: "note", least: 4},
 		column{name: "token", wide: true}, column{name: v.pick("in line since", "in line")}, column{name: "until"}, column{name: "id"})
 	short := shortIDs(q)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -83,23 +82,9 @@ func (s *sheet) add(cells ...any) {
 			row = append(row, string(p))
 			continue
 		}
-		row = append(row, clipped(plain(fmt.Sprint(cell)), mostCell))
+		row = append(row, view.Clip(view.Plain(fmt.Sprint(cell)), mostCell))
 	}
 	s.rows = append(s.rows, row)
-}
-
-// clipped is a text of so many characters at most.
-func clipped(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n++; n == most {
-			if _, size := utf8.DecodeRuneInString(s[i:]); i+size < len(s) {
-				return s[:i] + "…"
-			}
-			break
-		}
-	}
-	return s
 }
 
 // gap is between two columns, and behind the last.
@@ -183,7 +168,7 @@ func (v display) until(m interlock.Member) string {
 	}
 	at := ""
 	if m.At != "" {
-		at = ", at " + plain(m.At)
+		at = ", at " + view.Plain(m.At)
 	}
 	return v.pick("renewed, "+left+" left"+at, left+" left"+at)
 }
@@ -201,7 +186,7 @@ func (v display) overrun(o interlock.Overrun) string {
 func owner(m interlock.Member) string {
 	switch {
 	case m.Owner != "":
-		return plain(m.Owner)
+		return view.Plain(m.Owner)
 	case m.Foreign:
 		return "another program"
 	}

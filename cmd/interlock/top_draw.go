@@ -341,10 +341,10 @@ p: pause; q: quit`
 
 // question says what is going to be done, and to which member.
 func (m *topModel) question() string {
-	of, name := m.picked.member, clipped(plain(m.picked.name), mostCell)
-	who := clipped(owner(of), 60) + " (" + clipped(plain(of.ID), 9) + ")"
+	of, name := m.picked.member, view.Clip(view.Plain(m.picked.name), mostCell)
+	who := view.Clip(owner(of), 60) + " (" + view.Clip(view.Plain(of.ID), 9) + ")"
 	if m.low() {
-		who, name = clipped(owner(of), m.width-16), clipped(name, 2*m.width-2)
+		who, name = view.Clip(owner(of), m.width-16), view.Clip(name, 2*m.width-2)
 	}
 	what, why := fmt.Sprintf("Evict %s from %s?", who, name), ""
 	switch {
@@ -400,7 +400,7 @@ func fit(s string, cells int) string {
 			return -1
 		}
 		return r
-	}, clipped(plain(s), mostCell))
+	}, view.Clip(view.Plain(s), mostCell))
 	if cells < 1 {
 		return ""
 	}

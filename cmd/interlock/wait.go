@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 // waiting is a command that waits for something, such as a latch.
@@ -65,7 +66,7 @@ func (w waiting) over(ctx context.Context, c *interlock.Client, name string, lim
 	if err != nil || missing == "" {
 		return err
 	}
-	return failed(exitBusy, fmt.Errorf("%s %s: %s%s", w.what, plain(name), missing, after))
+	return failed(exitBusy, fmt.Errorf("%s %s: %s%s", w.what, view.Plain(name), missing, after))
 }
 
 // onlook tells what is missing, where somebody reads it.
@@ -74,7 +75,7 @@ func (w waiting) onlook(ctx context.Context, c *interlock.Client, name string, n
 	return meanwhile(ctx, tell, again(func(ctx context.Context) (string, error) {
 		text, err := w.missing(ctx, c, name)
 		if text != "" {
-			text = fmt.Sprintf("waiting for the %s %s: %s", w.what, plain(name), text)
+			text = fmt.Sprintf("waiting for the %s %s: %s", w.what, view.Plain(name), text)
 		}
 		return text, err
 	}))

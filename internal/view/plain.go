@@ -52,3 +52,17 @@ func JSONText(encoded []byte) []byte {
 	}
 	return b.Bytes()
 }
+
+// Clip is a text of so many characters at most.
+func Clip(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n++; n == most {
+			if _, size := utf8.DecodeRuneInString(s[i:]); i+size < len(s) {
+				return s[:i] + "…"
+			}
+			break
+		}
+	}
+	return s
+}

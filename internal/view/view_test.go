@@ -174,19 +174,28 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	}
 }
 
+// holding returns a client that holds the lock x, until done.
+func holding(t *testing.T, d *memlock.Driver, opts ...interlock.ClientOption) (c *interlock.Client, done func()) {
+	t.Helper()
+	c, err := interlock.New(t.Context(), d, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := c.Mutex("x").Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, func() {
+		_ = lease.Release()
+		c.Close()
+	}
+}
+
 // Promise: however many look, the backend is listed once in each period, and not at all when all have gone.
 func TestSamplesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := interlock.New(t.Context(), memlock.New())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		lease, err := c.Mutex("x").Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer lease.Release()
+		c, done := holding(t, memlock.New())
+		defer done()
 		s := NewSampler(c, "", NewHistory())
 		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
 		defer cancel()
@@ -266,16 +275,8 @@ func TestASampleThatIsGivenUpStopsNoOther(t *testing.T) {
 func TestAnOutageKeepsTheLatestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memlock.New()
-		c, err := interlock.New(t.Context(), d, interlock.TTL(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		lease, err := c.Mutex("x").Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer lease.Release()
+		c, done := holding(t, d, interlock.TTL(time.Hour))
+		defer done()
 		s := NewSampler(c, "", nil)
 		if _, err := s.Next(t.Context(), time.Time{}); err != nil {
 			t.Fatal(err)
@@ -283,7 +284,7 @@ func TestAnOutageKeepsTheLatestSample(t *testing.T) {
 		d.Faults().Cut()
 		time.Sleep(10 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		_, err = s.Next(ctx, time.Time{})
+		_, err := s.Next(ctx, time.Time{})
 		cancel()
 		if err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
