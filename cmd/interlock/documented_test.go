@@ -89,8 +89,8 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 		{"```yaml\ncommand: [\"interlock\", \"run\", \"--ttll\", \"9s\", \"a\", \"--\", \"./b\"]\n```\n", "unknown flag: --ttll"},
 		{"```yaml\nrun: interlock doctr --json\n```\n", `unknown command "doctr"`},
 		{"```sh\nfrobnicate --all\n```\n", "frobnicate: another program"},
-		{"    c, err := interlock.Open(ctx, url)\n", "c,: another program"}, // Go is marked as such
-		{"```sh\necho 'open\n```\n", "a ' is missing"},
+		{"    c, err := interlock.Open(ctx, url)\n", "a command can only contain words"}, // Go is marked as such
+		{"```sh\necho 'open\n```\n", "without closing quote"},
 		{"| a | `interlock ls --watch` |\n", "unknown flag: --watch"},
 		{"Text `evict --all`.\n", "unknown flag: --all"},
 		{"Text `interlock\nvalue frob`.\n", `unknown command "frob"`},

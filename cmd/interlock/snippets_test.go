@@ -3,10 +3,15 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	gmtext "github.com/yuin/goldmark/text"
 )
 
 // A snippet is what a document shows as code: a block, fenced or indented, or a span between
@@ -38,89 +43,39 @@ func pages() (files []string) {
 	return files
 }
 
-var (
-	fenceLine = regexp.MustCompile("^( *)(```+|~~~+) *([^` ]*)[^`]*$")
-	itemLine  = regexp.MustCompile(`^ *([-*+]|\d+[.)]) +`)
-	spanText  = regexp.MustCompile("`([^`]+)`")
-)
-
 // snippetsOf reads a document.
 func snippetsOf(text string) (all []snippet) {
-	var (
-		prose     []string // lines that follow each other and may share a span
-		block     *snippet // that is being read
-		closing   string   // what ends a fenced block; "" for one that is indented
-		depth     int      // how far the block is indented
-		inList    int      // how far the text of the item is indented
-		blank     = true   // the line before was
-		lineCount int
-	)
-	endProse := func() {
-		text := strings.Join(prose, "\n")
-		for _, m := range spanText.FindAllStringSubmatchIndex(text, -1) {
-			all = append(all, snippet{
-				line: lineCount - strings.Count(text[m[0]:], "\n") - 1, span: true,
-				text: strings.ReplaceAll(strings.Join(strings.Fields(text[m[2]:m[3]]), " "), `\|`, "|"),
-			})
+	source := []byte(text)
+	add := func(s snippet, parts *gmtext.Segments) {
+		var b strings.Builder
+		for _, part := range parts.Sliced(0, parts.Len()) {
+			b.Write(part.Value(source))
 		}
-		prose = nil
+		if s.line, s.text = 1+bytes.Count(source[:parts.At(0).Start], []byte("\n")), strings.TrimRight(b.String(), "\n"); s.span {
+			s.text = strings.ReplaceAll(strings.Join(strings.Fields(s.text), " "), `\|`, "|")
+		}
+		all = append(all, s)
 	}
-	endBlock := func() {
-		block.text = strings.TrimRight(block.text, "\n")
-		all = append(all, *block)
-		block = nil
-	}
-	for line := range strings.Lines(text + "\n\n") {
-		lineCount++
-		line = strings.ReplaceAll(strings.TrimRight(line, "\r\n "), "\t", "    ")
-		if block != nil && closing != "" {
-			line := line
-			for range depth {
-				line = strings.TrimPrefix(line, " ")
-			}
-			if strings.HasPrefix(strings.TrimSpace(line), closing) {
-				endBlock()
-				blank = true
-			} else {
-				block.text += line + "\n"
-			}
-			continue
+	document := goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(gmtext.NewReader(source))
+	must(ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
 		}
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		if line != "" && blank && indent < inList {
-			inList = 0
-		}
-		switch {
-		case block != nil && (line == "" || indent >= depth):
-			block.text += line[min(depth, len(line)):] + "\n"
-			continue
-		case block != nil:
-			endBlock()
-		}
-		switch m := fenceLine.FindStringSubmatch(line); {
-		case line == "":
-			endProse()
-		case m != nil:
-			endProse()
-			block, closing, depth = &snippet{line: lineCount + 1, language: m[3]}, m[2], len(m[1])
-		case indent >= inList+4 && blank:
-			endProse()
-			block, closing, depth = &snippet{line: lineCount}, "", inList+4
-			block.text = line[depth:] + "\n"
-		default:
-			if list := itemLine.FindString(line); list != "" {
-				endProse()
-				inList = len(list)
+		switch n := n.(type) {
+		case *ast.FencedCodeBlock:
+			if n.Lines().Len() > 0 {
+				add(snippet{language: string(n.Language(source))}, n.Lines())
 			}
-			if strings.HasPrefix(line, "|") || strings.HasPrefix(line, "#") {
-				endProse()
+		case *ast.CodeBlock:
+			add(snippet{}, n.Lines())
+		case *ast.CodeSpan:
+			var parts gmtext.Segments
+			for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+				parts.Append(c.(*ast.Text).Segment)
 			}
-			prose = append(prose, line)
+			add(snippet{span: true}, &parts)
 		}
-		blank = line == ""
-	}
-	if block != nil {
-		endBlock()
-	}
+		return ast.WalkContinue, nil
+	}))
 	return all
 }
