@@ -164,9 +164,7 @@ func TestUncommittedGrant(t *testing.T) {
 		t.Fatal(waits, err)
 	}
 	defer uncommitted(t, s, "UPDATE interlock_queues SET granted = last")()
-	if _, err := other.Renew(t.Context(), []driver.Ticket{waits}); err != nil { // it looks at the ticket
-		t.Fatal(err)
-	}
+	errtest.Must(other.Renew(t.Context(), []driver.Ticket{waits}))(t) // it looks at the ticket
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if got, err := other.Await(ctx, waits); err == nil {

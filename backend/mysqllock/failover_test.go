@@ -108,9 +108,7 @@ func TestAFailoverRepeatsNoToken(t *testing.T) {
 			noError(t, err)
 			raise(1 << 49)
 			leave(ctx, t, one, front)
-			if next, err = one.Await(ctx, next); err != nil {
-				t.Fatal(err)
-			}
+			next = errtest.Must(one.Await(ctx, next))(t)
 			g.note("that waited for the raise", next)
 			leave(ctx, t, one, next)
 		}

@@ -175,9 +175,7 @@ func TestHeartbeatThatIsOvertaken(t *testing.T) {
 			return number(t, s.Do("SELECT ends FROM interlock_sessions WHERE id = UNHEX('"+one.ID+"')"))
 		}
 		promised := renew()
-		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 60"); err != nil { // as if it had begun then
-			t.Fatal(err)
-		}
+		errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP() - 60"))(t) // as if it had begun then
 		if ends := renew(); ends < promised {
 			t.Errorf("with %d tickets: the session ends %v before the end that was promised", n, time.Duration(promised-ends)*time.Microsecond)
 		}

@@ -92,9 +92,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 		all = append(all, k)
 	}
 	held, stray := all[:3], all[3]
-	if _, err := one.Renew(t.Context(), all[:4]); err != nil { // the last is a stray
-		t.Fatal(err)
-	}
+	errtest.Must(one.Renew(t.Context(), all[:4]))(t) // the last is a stray
 	unlock := locked(t, s, stray.Queue)
 	unlockToo := locked(t, s, "named again")
 	for range 3 {

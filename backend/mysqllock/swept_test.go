@@ -112,9 +112,7 @@ func TestTakingOutEndsTheSession(t *testing.T) {
 		}
 		s.Do("UPDATE interlock_sessions SET ends = ends - 3600000000 WHERE id = UNHEX('" + one.ID + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0;" +
 			"CALL interlock_v3_settle('" + place + "')")
-		if _, err := db.Exec("SET timestamp = UNIX_TIMESTAMP() - 7200"); err != nil { // as if it had begun then
-			t.Fatal(err)
-		}
+		errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP() - 7200"))(t) // as if it had begun then
 		if got, err := one.Renew(t.Context(), []driver.Ticket{held}); !errors.Is(err, driver.ErrSession) {
 			t.Errorf("%s: the renewal says %+v, %v", place, got, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/chaos"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -164,10 +165,7 @@ func clients(t *testing.T, n int, url string, opts ...interlock.ClientOption) []
 	t.Helper()
 	all := make([]*interlock.Client, n)
 	for i := range all {
-		var err error
-		if all[i], err = interlock.Open(t.Context(), url, append(opts, interlock.Owner(fmt.Sprint("client ", i)))...); err != nil {
-			t.Fatal(err)
-		}
+		all[i] = errtest.Must(interlock.Open(t.Context(), url, append(opts, interlock.Owner(fmt.Sprint("client ", i)))...))(t)
 		t.Cleanup(func() { _ = all[i].Close() })
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -114,9 +115,7 @@ func (g *grants) checkGrace(t *testing.T, s *pgtest.Server, began time.Time, ttl
 			n, err := strconv.ParseInt(us, 10, 64)
 			noError(t, err)
 			safe = time.UnixMicro(n)
-			if floor, err = strconv.ParseUint(of, 10, 64); err != nil {
-				t.Fatal(err)
-			}
+			floor = errtest.Must(strconv.ParseUint(of, 10, 64))(t)
 		}
 		return found
 	})

@@ -49,9 +49,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		t.Error("a user without rights can open it")
 	}
 	r.Has("exchanges", driver.Fail, "permission denied", "interlock admin schema --only-grants --grant other")
-	if all, err = (pglock.Schema{}).Grants("other"); err != nil {
-		t.Fatal(err)
-	}
+	all = errtest.Must((pglock.Schema{}).Grants("other"))(t)
 	s.SQL(all)
 	r, refused = doctortest.Consult(t, s.URLOf("other", ""))
 	if r.Fit(); refused != nil {

@@ -528,9 +528,7 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	held := []driver.Ticket{join(t, a, request("a", 1)), join(t, a, request("b", 1))}
 	stray, again := join(t, a, request("stray", 1)), join(t, a, request("named again", 1))
 	known := append(held[:2:2], again)
-	if _, err := a.Renew(t.Context(), append(held[:2:2], stray)); err != nil { // the last is a stray
-		t.Fatal(err)
-	}
+	errtest.Must(a.Renew(t.Context(), append(held[:2:2], stray)))(t) // the last is a stray
 	tx := &late{t, s, connect(t, s)}
 	tx.exec("BEGIN; SELECT FROM interlock.queue WHERE name IN ('stray', 'named again') FOR UPDATE")
 	for range 3 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -36,10 +37,7 @@ func TestANameWhoseTicketsWereDeletedGoesOn(t *testing.T) {
 			r.NoWait = noWait
 			got := join(t, next, r)
 			if !got.Held {
-				var err error
-				if got, err = next.Await(t.Context(), got); err != nil {
-					t.Fatal(err)
-				}
+				got = errtest.Must(next.Await(t.Context(), got))(t)
 			}
 			noError(t, next.Leave(t.Context(), got, true))
 		}

@@ -268,9 +268,7 @@ func TestClientsOfAProcessShareOnePool(t *testing.T) {
 	last := session(t, all[0])
 	for _, d := range all[1:] {
 		noError(t, d.Close())
-		if err := d.Close(); err != nil { // it gives up its share of the pool once
-			t.Errorf("Close, again: %v", err)
-		}
+		errtest.Is(t, d.Close(), nil, "Close, again") // it gives up its share of the pool once
 	}
 	acquire(t, last, "last", 1)
 	noError(t, all[0].Close())

@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -27,10 +28,7 @@ type documented struct {
 
 func documentedRights(t *testing.T) documented {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := errtest.Must(os.ReadFile("../../docs/redis.md"))(t)
 	command := func(name string) (words []string) {
 		t.Helper()
 		found := regexp.MustCompile("(?s)\n" + name + " ACL SETUSER app (.*?)\n```").FindSubmatch(text)
@@ -79,9 +77,7 @@ func user(t *testing.T, rights []string, servers ...*redistest.Server) string {
 	t.Helper()
 	name := "u" + strings.ToLower(rand.Text())
 	for _, s := range servers {
-		if _, err := s.Do(append([]string{"ACL", "SETUSER", name}, rights...)...); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Do(append([]string{"ACL", "SETUSER", name}, rights...)...))(t)
 	}
 	return "redis://" + name + ":secret@"
 }
@@ -133,9 +129,7 @@ func TestRightsThatNothingIsRefused(t *testing.T) {
 	refused := func(rights []string) string {
 		t.Helper()
 		do(t, s, "ACL", "LOG", "RESET")
-		if err := openOnce(t, withRights(t, s, rights...)); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, openOnce(t, withRights(t, s, rights...)), nil)
 		return refusals(t, s)
 	}
 	all := d.with(t, "a quiet ACL LOG")
@@ -152,10 +146,7 @@ func TestRightsThatNothingIsRefused(t *testing.T) {
 // refusals are what the server has noted.
 func refusals(t *testing.T, s *redistest.Server) string {
 	t.Helper()
-	log, err := s.Do("ACL", "LOG")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := errtest.Must(s.Do("ACL", "LOG"))(t)
 	if len(log.([]any)) == 0 {
 		return ""
 	}
@@ -169,15 +160,12 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 	d := documentedRights(t)
 	for _, right := range []string{"+evalsha", "+set", "+time", "~app/*"} {
 		i := slices.Index(d.base, right)
-		c, err := interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...)+"&"+patient)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...)+"&"+patient))(t)
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
 		began := time.Now()
-		_, err = c.Mutex("x").Acquire(ctx)
+		_, err := c.Mutex("x").Acquire(ctx)
 		refusedAtOnce(t, began, err)
 	}
 }
@@ -199,9 +187,7 @@ func TestRightsOfSomeUses(t *testing.T) {
 		return nil
 	}
 	all := d.with(t, "interlock ls")
-	if err := list(withRights(t, s, all...)); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, list(withRights(t, s, all...)), nil)
 	without(t, all, d.more["interlock ls"], func(t *testing.T, others []string) {
 		refusedAtOnce(t, time.Now(), list(withRights(t, s, others...)))
 	})
@@ -247,9 +233,7 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 	addrs := strings.Join(c.Addrs(), ",")
 	url := func(rights []string) string { return user(t, rights, c.Nodes...) + addrs + "?prefix=app/" }
 	all := d.with(t, "a Cluster")
-	if err := openOnce(t, url(all)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, openOnce(t, url(all)))
 
 	// A slot on its way to another node.
 	key := "app/" + rand.Text()
@@ -257,10 +241,7 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 	to := c.Nodes[(slices.Index(c.Nodes, from)+1)%len(c.Nodes)]
 	ask := func(s *redistest.Server, words ...string) string {
 		t.Helper()
-		answer, err := s.Do(words...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := errtest.Must(s.Do(words...))(t)
 		return fmt.Sprint(answer)
 	}
 	slot := ask(from, "CLUSTER", "KEYSLOT", key)
@@ -279,9 +260,7 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 		_, err = d.Load(ctx, strings.TrimPrefix(key, "app/"))
 		return err
 	}
-	if err := moving(url(all), time.Minute); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, moving(url(all), time.Minute), nil)
 	without(t, all, d.more["a Cluster"], func(t *testing.T, others []string) {
 		url := url(others)
 		switch {
@@ -315,9 +294,7 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 			"?prefix=app/&master=" + s.Name + "&sentinel_user=" + own + "&sentinel_password=secret"
 	}
 	all := d.with(t, "Sentinels")
-	if err := openOnce(t, url(all, d.sentinels)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, openOnce(t, url(all, d.sentinels)))
 	for _, sentinel := range s.Sentinels {
 		if r := refusals(t, sentinel); r != "" {
 			t.Errorf("with all rights: %s", r)
@@ -328,9 +305,7 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 	})
 	without(t, d.sentinels, d.sentinels, func(t *testing.T, others []string) {
 		for _, sentinel := range s.Sentinels {
-			if _, err := sentinel.Do("ACL", "LOG", "RESET"); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(sentinel.Do("ACL", "LOG", "RESET"))(t)
 		}
 		d, err := openURL(t.Context(), url(all, others))
 		if err != nil {

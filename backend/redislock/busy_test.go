@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -23,10 +24,7 @@ func TestBusyServer(t *testing.T) {
 	_, sess := session(t, "redis://"+p.Addr, time.Hour)
 	_, other := session(t, s.URL(), time.Hour)
 	warm(t, sess)
-	held, err := sess.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(sess.Join(t.Context(), exclusive("q")))(t)
 	renew := func(ctx context.Context) error {
 		_, err := sess.Renew(ctx, []driver.Ticket{held})
 		return err
@@ -41,9 +39,7 @@ func TestBusyServer(t *testing.T) {
 		_, err := s.Do("PING")
 		return err != nil && strings.Contains(err.Error(), "BUSY"), nil
 	}
-	if err := testserver.Until(busy); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, testserver.Until(busy))
 	var listens atomic.Int64
 	p.LoseRepliesTo(func(request []string) bool { // it only looks
 		if strings.EqualFold(request[0], "SUBSCRIBE") {
@@ -61,9 +57,7 @@ func TestBusyServer(t *testing.T) {
 			}
 		}
 		before := listens.Load()
-		if err := testserver.Until(func() (bool, error) { return listens.Load() >= before+2, nil }); err != nil {
-			t.Fatal("nobody listens any more: ", err)
-		}
+		errtest.MustBe(t, testserver.Until(func() (bool, error) { return listens.Load() >= before+2, nil }), nil, "nobody listens any more")
 	}
 	if d, err := openURL(t.Context(), s.URL()); err == nil {
 		d.Close()
@@ -72,15 +66,8 @@ func TestBusyServer(t *testing.T) {
 	do(t, s, "SCRIPT", "KILL")
 	received(t, "the script that was killed", script)
 
-	if err := renew(bounded); err != nil {
-		t.Error("Renew after the script has ended: ", err)
-	}
-	waits, err := other.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sess.Leave(t.Context(), held, true); err != nil {
-		t.Error("Leave after the script has ended: ", err)
-	}
+	errtest.Is(t, renew(bounded), nil, "Renew after the script has ended")
+	waits := errtest.Must(other.Join(t.Context(), exclusive("q")))(t)
+	errtest.Is(t, sess.Leave(t.Context(), held, true), nil, "Leave after the script has ended")
 	awaited(t, other, waits)
 }

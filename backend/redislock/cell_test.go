@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -31,10 +32,7 @@ func (c *cellOf) swap(s driver.Swap) {
 
 func (c *cellOf) load() driver.Cell {
 	c.t.Helper()
-	got, err := c.d.Load(c.t.Context(), "c")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	got := errtest.Must(c.d.Load(c.t.Context(), "c"))(c.t)
 	return got
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -23,10 +24,7 @@ type examined struct{ doctortest.Report }
 
 func examine(t *testing.T, url string) examined {
 	t.Helper()
-	d, err := openURL(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(t.Context(), url))(t)
 	defer d.Close()
 	return examineWith(t, t.Context(), d)
 }
@@ -103,10 +101,7 @@ func TestCheckOfConfigurations(t *testing.T) {
 		t.Run(c.check+" "+string(c.status)+" "+strings.Join(c.settings, " ")+c.options, func(t *testing.T) {
 			for _, setting := range c.settings {
 				key, value, _ := strings.Cut(setting, "=")
-				old, err := s.Do("CONFIG", "GET", key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				old := errtest.Must(s.Do("CONFIG", "GET", key))(t)
 				defer configure(t, s, key, fmt.Sprint(old.([]any)[1]))
 				configure(t, s, key, value)
 			}
@@ -183,10 +178,7 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 		t.Helper()
 		var all []string
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := errtest.Must(os.ReadFile(path))(t)
 			for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 				all = append(all, strings.ToLower(string(m[1])))
 			}
@@ -194,10 +186,7 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 		slices.Sort(all)
 		return slices.Compact(all)
 	}
-	scripts, err := filepath.Glob("lua/*.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	scripts := errtest.Must(filepath.Glob("lua/*.lua"))(t)
 	called := words(`call\('(\w+)'`, append(scripts, "script.go")...)
 	var rights []string
 	for _, right := range documentedRights(t).base {
@@ -221,10 +210,7 @@ func TestCheckTriesEveryCommand(t *testing.T) {
 func TestCheckOfAServerThatIsGone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d, err := openURL(t.Context(), "redis://"+s.Addr+"?"+patient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(t.Context(), "redis://"+s.Addr+"?"+patient))(t)
 	defer d.Close()
 	s.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -274,9 +260,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	everywhere := func(args ...string) {
 		t.Helper()
 		for _, s := range c.Nodes {
-			if _, err := s.Do(args...); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Do(args...))(t)
 		}
 	}
 	e := examine(t, url)
@@ -301,9 +285,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 
 	// Rights are each node's own.
 	everywhere("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all")
-	if _, err := second.Do("ACL", "SETUSER", "u", "-zadd"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(second.Do("ACL", "SETUSER", "u", "-zadd"))(t)
 	asUser := strings.Replace(url, "//", "//u:secret@", 1)
 	e = examine(t, asUser)
 	e.Has("exchanges", driver.Fail, "+zadd", "(on "+second.Addr+")")
@@ -349,10 +331,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	examine(t, url).hasOfSome("cluster", driver.Fail, "cluster_state is fail")
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
 
-	d, err := openURL(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(t.Context(), url))(t)
 	defer d.Close()
 	everywhere("CONFIG", "SET", "cluster-node-timeout", "500")
 	third.Kill()

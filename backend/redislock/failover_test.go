@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -66,23 +67,17 @@ func TestASubscriptionToAnOldMasterIsLeft(t *testing.T) {
 	to.Store(&old.Addr)
 	_, a := session(t, "redis://"+endpoint(t, &to), time.Hour)
 	_, b := session(t, next.URL(), time.Hour)
-	front, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	front := errtest.Must(b.Join(t.Context(), exclusive("q")))(t)
 	to.Store(&next.Addr)
 	old.KillConnections("normal") // its subscribers stay
 	var waits driver.Ticket
 	r := exclusive("q")
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if waits, err = a.Join(t.Context(), r); err == nil {
-			break
-		}
+	eventually(t, "the client connects anew", func() bool {
+		var err error
+		waits, err = a.Join(t.Context(), r)
 		r.Retry = true
-		if time.Since(began) > soon {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
 	if waits.Held {
 		t.Fatal("the old master has granted it")
 	}
@@ -98,8 +93,6 @@ func TestASubscriptionToAnOldMasterIsLeft(t *testing.T) {
 			t.Fatal("heartbeats leave a subscription with the old master as it is")
 		}
 	}
-	if err := b.Leave(t.Context(), front, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.Leave(t.Context(), front, true))
 	awaited(t, a, waits)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -23,9 +24,7 @@ func channel(of *driver.Opened) string { return "interlock:" + exchangetest.RowO
 func publish(t testing.TB, s *redistest.Server, to *driver.Opened, messages ...string) {
 	t.Helper()
 	args := append([]string{"EVAL", "for i = 2, #ARGV do redis.call('PUBLISH', ARGV[1], ARGV[i]) end", "0", channel(to)}, messages...)
-	if _, err := s.Do(args...); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Do(args...))(t)
 }
 
 // forged are the messages about a ticket that somebody could send who knows its number.
@@ -44,17 +43,12 @@ func forged(number string, last uint64) (all []string) {
 // overheard are the messages to a session's client, from now on.
 func overheard(t *testing.T, s *redistest.Server, to *driver.Opened) <-chan string {
 	t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := errtest.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true}))(t)
 	t.Cleanup(client.Close)
 	conn, _ := client.Dedicate()
 	all := make(chan string, 100)
 	conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { all <- m.Message }})
-	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel(channel(to)).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.Do(t.Context(), conn.B().Subscribe().Channel(channel(to)).Build()).Error())
 	return all
 }
 
@@ -102,21 +96,13 @@ func TestMessagesOfAStranger(t *testing.T) {
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Minute)
 	d, b := session(t, s.URL(), time.Minute)
-	held, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil || !held.Held {
-		t.Fatal(held, err)
-	}
-	w, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil || w.Held {
-		t.Fatal(w, err)
-	}
+	held := joined(t, a, exclusive("q"), true)
+	w := joined(t, b, exclusive("q"), false)
 	got := awaiting(t, b, w)
 
 	publish(t, s, b, forged(numberOf(t, s, "q", w.ID), held.Token)...)
 	publish(t, s, a, forged(numberOf(t, s, "q", held.ID), held.Token)...)
-	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke))
 	toldOf(t, b, driver.Revoke)
 	select {
 	case tk := <-got:
@@ -128,9 +114,7 @@ func TestMessagesOfAStranger(t *testing.T) {
 
 	// The stranger hears the news of the grant, and sends it on with another token.
 	sent := overheard(t, s, b)
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(t.Context(), held, true))
 	tk := received(t, "the grant", got)
 	token := fmt.Sprintf(" %d ", tk.Token)
 	news := received(t, "the news of the grant", sent)
@@ -138,9 +122,7 @@ func TestMessagesOfAStranger(t *testing.T) {
 		news = received(t, "the news of the grant", sent)
 	}
 	publish(t, s, b, strings.Replace(news, token, fmt.Sprintf(" %d ", tk.Token+1), 1))
-	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke))
 	toldOf(t, b, driver.Revoke)
 	again, err := b.Join(t.Context(), driver.Request{ID: w.ID, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Retry: true})
 	if err != nil || again.Token != tk.Token || tk.Token <= held.Token || tk.Token >= driver.MaxToken {
@@ -156,23 +138,13 @@ func TestAGrantWithoutAProofIsAskedAbout(t *testing.T) {
 	_, a := session(t, s.URL(), time.Minute)
 	p := redistest.NewProxy(t, s.Addr)
 	d, b := session(t, "redis://"+p.Addr, time.Minute)
-	held, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil || !held.Held {
-		t.Fatal(held, err)
-	}
-	w, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil || w.Held {
-		t.Fatal(w, err)
-	}
+	held := joined(t, a, exclusive("q"), true)
+	w := joined(t, b, exclusive("q"), false)
 	number := numberOf(t, s, "q", w.ID)
 	got := awaiting(t, b, w)
 	p.DropPushes(true)
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Ask(t.Context(), "q", w.ID, driver.Revoke); err != nil { // an exchange after which the news are lost
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(t.Context(), held, true))
+	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke)) // an exchange after which the news are lost
 	p.DropPushes(false)
 	publish(t, s, b, number+" 1 i")
 	select {

@@ -20,6 +20,7 @@ import (
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -34,10 +35,7 @@ type crowd struct {
 // add reports false if the server lets nobody in any more.
 func (c *crowd) add() bool {
 	c.t.Helper()
-	conn, err := net.Dial("tcp", c.s.Addr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	conn := errtest.Must(net.Dial("tcp", c.s.Addr))(c.t)
 	c.t.Cleanup(func() { conn.Close() })
 	rw := bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
 	if !strings.HasPrefix(ask(rw, "PING"), "+PONG") {
@@ -63,14 +61,9 @@ func ask(rw *bufio.ReadWriter, command string) string {
 func (c *crowd) ids() (all []int) {
 	rw := c.open[0]
 	var n int
-	if _, err := fmt.Sscanf(ask(rw, "CLIENT LIST"), "$%d", &n); err != nil {
-		c.t.Fatal(err)
-	}
+	errtest.Must(fmt.Sscanf(ask(rw, "CLIENT LIST"), "$%d", &n))(c.t)
 	for read := 0; read < n+2; {
-		line, err := rw.ReadString('\n')
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		line := errtest.Must(rw.ReadString('\n'))(c.t)
 		if m := regexp.MustCompile(`^id=(\d+) .* name=interlock `).FindStringSubmatch(line); m != nil {
 			id, _ := strconv.Atoi(m[1])
 			all = append(all, id)
@@ -113,9 +106,7 @@ func TestAFullServerCostsNoLease(t *testing.T) {
 			})
 			before := beats.Load()
 			eventually(t, "heartbeats for three TTLs", func() bool { return l.Err() != nil || beats.Load() >= before+9 })
-			if err := l.Err(); err != nil {
-				t.Fatal("the lease is lost: ", err)
-			}
+			errtest.MustBe(t, l.Err(), nil, "the lease is lost")
 			if n := len(others.ids()); n != 2 {
 				t.Errorf("the client has %d connections to a server that is full", n)
 			}
@@ -132,7 +123,7 @@ func TestAHeartbeatDoesNotWaitForItsConnection(t *testing.T) {
 	s := redistest.Start(t)
 	var dials atomic.Int64
 	late := make(chan struct{})
-	d, err := redislock.Connect(t.Context(), rueidis.ClientOption{
+	d := errtest.Must(redislock.Connect(t.Context(), rueidis.ClientOption{
 		InitAddress: []string{s.Addr},
 		Dialer:      net.Dialer{Timeout: time.Hour},
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -141,19 +132,10 @@ func TestAHeartbeatDoesNotWaitForItsConnection(t *testing.T) {
 			}
 			return d.DialContext(ctx, "tcp", addr)
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer d.Close()
-	sess, err := d.Open(t.Context(), driver.SessionOptions{TTL: 10 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tk, err := sess.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sess := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: 10 * time.Minute}))(t)
+	tk := errtest.Must(sess.Join(t.Context(), exclusive("q")))(t)
 	renew := func(how string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
@@ -187,30 +169,17 @@ func TestAFullMemoryCostsNobodyALock(t *testing.T) {
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), time.Minute)
 	_, b := session(t, s.URL(), time.Minute)
-	held, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, err := a.Join(t.Context(), exclusive("alone"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
+	wait := errtest.Must(b.Join(t.Context(), exclusive("q")))(t)
+	alone := errtest.Must(a.Join(t.Context(), exclusive("alone")))(t)
 	warm(t, b)
 	do(t, s, "CONFIG", "SET", "maxmemory", "100000")
 	r, err := a.Renew(t.Context(), []driver.Ticket{held, alone})
 	if err != nil || len(r) != 2 {
 		t.Errorf("Renew with a full memory: %v %v", r, err)
 	}
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Errorf("Leave: %v", err)
-	}
-	if err := a.Leave(t.Context(), alone, true); err != nil {
-		t.Errorf("Leave: %v", err)
-	}
+	errtest.Is(t, a.Leave(t.Context(), held, true), nil, "Leave")
+	errtest.Is(t, a.Leave(t.Context(), alone, true), nil, "Leave")
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	if _, err := b.Await(ctx, wait); err != nil {

@@ -1,13 +1,13 @@
 package redislock_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -22,9 +22,7 @@ func passes(t *testing.T, s *driver.Opened, queue string, last map[string]uint64
 		t.Fatalf("%s: %+v %v, after the token %d", queue, tk, err, last[queue])
 	}
 	last[queue] = tk.Token
-	if err := s.Leave(t.Context(), tk, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Leave(t.Context(), tk, true))
 }
 
 // isRefused sees that a lock is refused with an error that says where the fault is, and that
@@ -52,9 +50,7 @@ func TestGarbageInATokenHarmsOneName(t *testing.T) {
 	const key = "interlock:{harmed}:t"
 	for i, data := range append(garbage, "another type") {
 		last["harmed"] += 1 << 40
-		if err := d.Raise(t.Context(), "harmed", last["harmed"]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), "harmed", last["harmed"]))
 		passes(t, a, "harmed", last)
 		if do(t, s, "DEL", key); i == len(garbage) {
 			do(t, s, "HSET", key, "x", "y")
@@ -80,47 +76,29 @@ func TestWhoWaitsIsNotGrantedATokenThatCouldGoBack(t *testing.T) {
 	d, a := session(t, s.URL(), time.Minute)
 	_, b := session(t, s.URL(), time.Minute)
 	for _, last := range []string{"\x7f\xf8\x00\x00\x00\x00\x00\x00", "\xff\xf0\x00\x00\x00\x00\x00\x00", "\x7f\xf0\x00\x00\x00\x00\x00\x00", "\xbf\xf0\x00\x00\x00\x00\x00\x00"} {
-		held, err := a.Join(t.Context(), exclusive("q"))
-		if err != nil || !held.Held {
-			t.Fatal(held, err)
-		}
-		waits, err := b.Join(t.Context(), exclusive("q"))
-		if err != nil || waits.Held {
-			t.Fatal(waits, err)
-		}
+		held := joined(t, a, exclusive("q"), true)
+		waits := joined(t, b, exclusive("q"), false)
 		floor := held.Token + 1<<40
-		if err := d.Raise(t.Context(), "q", floor); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), "q", floor))
 		const key = "interlock:{q}:q"
 		state := do(t, s, "HGET", key, "state").(string)
 		do(t, s, "HSET", key, "state", state[:24]+last+state[32:])
 		renew(t, a, held)
 		renew(t, b, waits)
 		isRefused(t, b, "q")
-		if err := a.Leave(t.Context(), held, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), held, true))
 		renew(t, b, waits)
 		isRefused(t, a, "q")
 		if q, err := d.Follow(t.Context(), "q", ""); err != nil || len(q.Members) != 1 || q.Members[0].Held {
 			t.Fatal(q, err)
 		}
-		if err := d.Raise(t.Context(), "q", floor); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), "q", floor))
 		renew(t, b, waits)
-		ctx, cancel := context.WithTimeout(t.Context(), soon)
-		waits, err = b.Await(ctx, waits)
-		if cancel(); err != nil {
-			t.Fatal(err)
-		}
+		waits = awaited(t, b, waits)
 		if waits.Token <= floor || waits.Token >= driver.MaxToken {
 			t.Errorf("the token %d after a raise to %d", waits.Token, floor)
 		}
-		if err := b.Leave(t.Context(), waits, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.Leave(t.Context(), waits, true))
 	}
 }
 
@@ -139,9 +117,7 @@ func TestGarbageInTheHighestTokenHarmsNoKnownName(t *testing.T) {
 		passes(t, a, "well", last)
 		harmed := fmt.Sprint("harmed", i)
 		isRefused(t, a, harmed, key)
-		if err := d.Raise(t.Context(), harmed, 1); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), harmed, 1))
 		passes(t, a, harmed, last)
 		do(t, s, "DEL", key)
 	}
@@ -156,13 +132,9 @@ func TestGarbageInAQueueHarmsOneName(t *testing.T) {
 	const base = "interlock:{harmed}:"
 	r := exclusive("well")
 	r.Hold = time.Hour
-	if well, err := a.Join(t.Context(), r); err != nil || !well.Held {
-		t.Fatal(well, err)
-	}
+	joined(t, a, r, true)
 	for _, name := range []string{"harmed", "well"} {
-		if _, err := d.Swap(t.Context(), driver.Swap{ID: exclusive(name).ID, Name: name, Value: []byte("mine")}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(d.Swap(t.Context(), driver.Swap{ID: exclusive(name).ID, Name: name, Value: []byte("mine")}))(t)
 	}
 	do(t, s, "DEL", base+"c")
 	do(t, s, "SET", base+"c", "x")
@@ -174,10 +146,7 @@ func TestGarbageInAQueueHarmsOneName(t *testing.T) {
 				t.Fatal(held, err, last)
 			}
 			last = held.Token
-			waits, err := a.Join(t.Context(), exclusive("harmed"))
-			if err != nil || waits.Held {
-				t.Fatal(waits, err)
-			}
+			joined(t, a, exclusive("harmed"), false)
 			switch id {
 			case "key":
 				do(t, s, "SET", base+"q", data)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -58,10 +59,7 @@ func (x *demand) request() driver.Request {
 
 func (x *demand) join(s *driver.Opened, r driver.Request) driver.Ticket {
 	x.t.Helper()
-	tk, err := s.Join(x.t.Context(), r)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	tk := errtest.Must(s.Join(x.t.Context(), r))(x.t)
 	return tk
 }
 
@@ -75,9 +73,7 @@ func (x *demand) ready(waiting ...driver.Ticket) {
 
 func (x *demand) leave(s *driver.Opened, tk driver.Ticket, clean bool) {
 	x.t.Helper()
-	if err := s.Leave(x.t.Context(), tk, clean); err != nil {
-		x.t.Fatal(err)
-	}
+	noError(x.t, s.Leave(x.t.Context(), tk, clean))
 }
 
 // soon is a context for what news bring; a heartbeat would come much later.
@@ -89,10 +85,7 @@ func (x *demand) soon() context.Context {
 
 func (x *demand) members() []driver.Member {
 	x.t.Helper()
-	q, err := x.d.Follow(x.t.Context(), x.name, "")
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	q := errtest.Must(x.d.Follow(x.t.Context(), x.name, ""))(x.t)
 	return q.Members
 }
 
@@ -205,9 +198,7 @@ func TestTokensOfHandOversFollowTheClock(t *testing.T) {
 	inDemand(t, func(x *demand) {
 		for _, offset := range []uint64{0, 1 << 50} {
 			if offset > 0 {
-				if err := x.d.Raise(x.t.Context(), x.name, offset); err != nil {
-					x.t.Fatal(err)
-				}
+				noError(x.t, x.d.Raise(x.t.Context(), x.name, offset))
 			}
 			before := x.join(x.b, x.request())
 			next := x.join(x.b, x.request())
@@ -289,9 +280,7 @@ func TestAnotherLibraryIsKeptOutUntilTheTicketEnds(t *testing.T) {
 				x.join(b, exclusive(name))
 			}
 			if kept {
-				if err := a.Keep(t.Context(), held, hold); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, a.Keep(t.Context(), held, hold))
 			}
 			names = append(names, name)
 		}
@@ -321,9 +310,7 @@ func TestAKeptLeaseOfAFixedTimeEndsInADeath(t *testing.T) {
 		if queued {
 			next = x.join(b, r)
 		}
-		if err := a.Keep(t.Context(), held, 2*time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Keep(t.Context(), held, 2*time.Minute))
 		s.StepClock(3 * time.Minute)
 		if queued {
 			renew(t, b, next)
@@ -357,9 +344,7 @@ func TestAShrinkEndsTheExclusiveWorkWell(t *testing.T) {
 	if second = awaited(t, a, second); !second.Inherited {
 		t.Error("not inherited from a holder that did not leave cleanly")
 	}
-	if err := a.Shrink(t.Context(), second, 1); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Shrink(t.Context(), second, 1))
 	x.leave(a, second, true)
 	if third = awaited(t, b, third); third.Inherited {
 		t.Error("inherited although the last writer went on as a reader, and has left")
@@ -411,9 +396,7 @@ func TestWhoWaitsHearsOfAnEarlierEnd(t *testing.T) {
 		r := exclusive(hold.String())
 		r.Hold = hold
 		held, waits := x.join(a, r), x.join(b, exclusive(r.Queue))
-		if err := a.Keep(t.Context(), held, 100*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Keep(t.Context(), held, 100*time.Millisecond))
 		if _, err := b.Await(x.soon(), waits); err != nil {
 			t.Errorf("joined for %v: who waits has not got the lock %v after its end: %v", hold, soon, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -32,15 +33,9 @@ func TestCallsReturnThoughTheServerHangs(t *testing.T) {
 		return a
 	}
 	own := func(t *testing.T) driver.Driver {
-		client, err := rueidis.NewClient(patientOption(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := errtest.Must(rueidis.NewClient(patientOption(s)))(t)
 		t.Cleanup(client.Close)
-		d, err := redislock.New(t.Context(), client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := errtest.Must(redislock.New(t.Context(), client))(t)
 		return d
 	}
 	for name, begin := range map[string]func(t *testing.T) func(context.Context) error{
@@ -51,10 +46,7 @@ func TestCallsReturnThoughTheServerHangs(t *testing.T) {
 		},
 		"a Renew that connects": func(t *testing.T) func(context.Context) error {
 			_, a := session(t, url, 10*time.Minute)
-			tk, err := a.Join(t.Context(), exclusive(newID()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tk := errtest.Must(a.Join(t.Context(), exclusive(newID())))(t)
 			return func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{tk}); return err }
 		},
 		"a Renew while a connection is given back": func(t *testing.T) func(context.Context) error {
@@ -96,10 +88,7 @@ func TestCallsReturnThoughTheServerHangs(t *testing.T) {
 		},
 		"a Join that Close ends": func(t *testing.T) func(context.Context) error {
 			d := own(t)
-			a, err := d.Open(t.Context(), driver.SessionOptions{TTL: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: 10 * time.Second}))(t)
 			warm(t, a)
 			return func(context.Context) error {
 				done := make(chan error, 1)
@@ -138,19 +127,10 @@ func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	// With a deadline, always, a single caller reads its answer itself.
 	long, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Minute))
 	defer cancel()
-	d, err := openURL(long, s.URL()+"?"+patient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(long, s.URL()+"?"+patient))(t)
 	defer d.Close()
-	a, err := d.Open(long, driver.SessionOptions{TTL: 10 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tk, err := a.Join(long, exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := errtest.Must(d.Open(long, driver.SessionOptions{TTL: 10 * time.Minute}))(t)
+	tk := errtest.Must(a.Join(long, exclusive("q")))(t)
 	s.Pause()
 	defer s.Resume()
 	renewed := make(chan error, 1)
@@ -167,7 +147,5 @@ func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	}
 	inTime(t, "Load with a context that ended after 50ms", began, nil)
 	s.Resume()
-	if err := received(t, "Renew", renewed); err != nil {
-		t.Errorf("Renew beside a call whose context has ended: %v", err)
-	}
+	errtest.Is(t, received(t, "Renew", renewed), nil, "Renew beside a call whose context has ended")
 }

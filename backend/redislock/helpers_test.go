@@ -28,7 +28,19 @@ const (
 	patient = "timeout=1m&dial_timeout=1m"
 )
 
+var noError, says = errtest.None, errtest.Says
+
 func exclusive(queue string) driver.Request { return request(queue, 1, 1) }
+
+// joined is a ticket that is held at once, or waits.
+func joined(t *testing.T, s *driver.Opened, r driver.Request, held bool) driver.Ticket {
+	t.Helper()
+	tk, err := s.Join(t.Context(), r)
+	if err != nil || tk.Held != held {
+		t.Fatalf("%q: %+v, %v; to be held at once: %v", r.Queue, tk, err, held)
+	}
+	return tk
+}
 
 // inTime makes sure that a call has not waited for the server.
 func inTime(t *testing.T, what string, began time.Time, err error) {
@@ -48,17 +60,9 @@ func patientOption(s *redistest.Server) rueidis.ClientOption {
 // warm makes sure that the server knows the scripts that a test disturbs.
 func warm(t *testing.T, s *driver.Opened) {
 	t.Helper()
-	a, err := s.Join(t.Context(), exclusive("warm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := s.Join(t.Context(), exclusive("warm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Renew(t.Context(), []driver.Ticket{a, b}); err != nil {
-		t.Fatal(err)
-	}
+	a := errtest.Must(s.Join(t.Context(), exclusive("warm")))(t)
+	b := errtest.Must(s.Join(t.Context(), exclusive("warm")))(t)
+	errtest.Must(s.Renew(t.Context(), []driver.Ticket{a, b}))(t)
 	_ = s.Leave(t.Context(), a, true)
 	_ = s.Leave(t.Context(), b, true)
 }
@@ -66,15 +70,9 @@ func warm(t *testing.T, s *driver.Opened) {
 // session opens a driver with one session.
 func session(t *testing.T, url string, ttl time.Duration) (driver.Driver, *driver.Opened) {
 	t.Helper()
-	d, err := openURL(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(t.Context(), url))(t)
 	t.Cleanup(func() { d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 	return d, s
 }
 
@@ -159,9 +157,7 @@ func acquire(t *testing.T, l *interlock.Lock) *interlock.Lease {
 
 func release(t *testing.T, l *interlock.Lease) {
 	t.Helper()
-	if err := l.Release(); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	errtest.MustBe(t, l.Release(), nil, "Release")
 }
 
 // waiting waits until so many wait for the lock.
@@ -187,10 +183,7 @@ func waiting(t *testing.T, c *interlock.Client, name string, n int) {
 // renew makes sure that the tickets are kept, and returns what became of them.
 func renew(t *testing.T, s *driver.Opened, known ...driver.Ticket) map[string]driver.Renewed {
 	t.Helper()
-	answer, err := s.Renew(t.Context(), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := errtest.Must(s.Renew(t.Context(), known))(t)
 	all := map[string]driver.Renewed{}
 	for _, r := range answer {
 		all[r.ID] = r
@@ -215,9 +208,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func configure(t *testing.T, s *redistest.Server, key, value string) {
 	t.Helper()
-	if _, err := s.Do("CONFIG", "SET", key, value); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Do("CONFIG", "SET", key, value))(t)
 }
 
 // openOnce opens a driver and a session at a URL.
@@ -238,8 +229,6 @@ func openOnce(t *testing.T, url string) error {
 	return err
 }
 
-var says = errtest.Says
-
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
@@ -253,10 +242,7 @@ func mutex(name string) driver.Request {
 func opener(t *testing.T, url string, opts ...interlock.ClientOption) func() *interlock.Client {
 	return func() *interlock.Client {
 		t.Helper()
-		c, err := interlock.Open(t.Context(), url, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.Open(t.Context(), url, opts...))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -46,26 +47,17 @@ func TestWorkDoesNotGrowWithTheLine(t *testing.T) {
 	cost := map[int]int{}
 	for _, n := range []int{10, crowdSize} {
 		queue := fmt.Sprintf("of %d", n)
-		held, err := a.Join(t.Context(), request(queue, 1, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := errtest.Must(a.Join(t.Context(), request(queue, 1, 1)))(t)
 		line := joinMany(t, a, n, func() driver.Request { return request(queue, 1, 1) })[n/2:]
 		before, _ := effort(t, s)
 		const rounds = 3
 		for range rounds {
-			if _, err := a.Join(t.Context(), request(queue, 1, 1)); err != nil { // at the end
-				t.Fatal(err)
-			}
+			errtest.Must(a.Join(t.Context(), request(queue, 1, 1)))(t) // at the end
 			// Many joined at once, so that any of the line may have come first.
 			line = slices.DeleteFunc(line, func(w driver.Ticket) bool { return w.ID == held.ID })
-			if err := a.Leave(t.Context(), line[0], true); err != nil { // in the middle
-				t.Fatal(err)
-			}
+			noError(t, a.Leave(t.Context(), line[0], true)) // in the middle
 			line = line[1:]
-			if err := a.Leave(t.Context(), held, true); err != nil { // in front
-				t.Fatal(err)
-			}
+			noError(t, a.Leave(t.Context(), held, true)) // in front
 			// Who is next depends on the order in which they came; the queue knows.
 			held = first(t, s, queue)
 		}
@@ -81,10 +73,7 @@ func TestWorkDoesNotGrowWithTheLine(t *testing.T) {
 // first is the ticket that holds, by what the queue says.
 func first(t *testing.T, s *redistest.Server, queue string) driver.Ticket {
 	t.Helper()
-	d, err := openURL(t.Context(), s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(t.Context(), s.URL()))(t)
 	defer d.Close()
 	q, err := d.Follow(t.Context(), queue, "")
 	if err != nil || len(q.Members) == 0 || !q.Members[0].Held {
@@ -99,21 +88,13 @@ func TestNoScriptDoesEverything(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	da, a := session(t, s.URL(), time.Hour)
-	w, err := a.Join(t.Context(), request("readers", driver.RWCapacity, driver.RWCapacity))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := errtest.Must(a.Join(t.Context(), request("readers", driver.RWCapacity, driver.RWCapacity)))(t)
 	readers := joinMany(t, a, crowdSize, func() driver.Request { return request("readers", 1, driver.RWCapacity) })
 
 	_, dead := session(t, s.URL(), 5*time.Minute)
-	if _, err := a.Join(t.Context(), request("dead", 1, 1)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(a.Join(t.Context(), request("dead", 1, 1)))(t)
 	joinMany(t, dead, crowdSize/4, func() driver.Request { return request("dead", 1, 1) })
-	last, err := a.Join(t.Context(), request("dead", 1, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := errtest.Must(a.Join(t.Context(), request("dead", 1, 1)))(t)
 	s.StepClock(10 * time.Minute) // the dead are over
 	heaviest := func(what string, do func()) {
 		t.Helper()
@@ -127,23 +108,16 @@ func TestNoScriptDoesEverything(t *testing.T) {
 		}
 	}
 	heaviest("10,000 readers let in", func() {
-		if err := a.Leave(t.Context(), w, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), w, true))
 		for _, r := range readers {
 			awaited(t, a, r)
 		}
 	})
 	heaviest("2,500 dead removed", func() {
 		for began := time.Now(); ; { // until all of them are over
-			q, err := da.Follow(t.Context(), "dead", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			q := errtest.Must(da.Follow(t.Context(), "dead", ""))(t)
 			if len(q.Members) == 2 {
-				if err := a.Leave(t.Context(), driver.Ticket{ID: q.Members[0].ID, Queue: "dead"}, true); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, a.Leave(t.Context(), driver.Ticket{ID: q.Members[0].ID, Queue: "dead"}, true))
 				break
 			}
 			if time.Since(began) > time.Minute {
@@ -179,14 +153,9 @@ func TestWhatOneScriptLeavesUndoneGoesOn(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			d, a := session(t, s.URL(), time.Hour)
 			_, b := session(t, s.URL(), time.Hour)
-			w, err := a.Join(t.Context(), request(way.name, driver.RWCapacity, driver.RWCapacity))
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := errtest.Must(a.Join(t.Context(), request(way.name, driver.RWCapacity, driver.RWCapacity)))(t)
 			readers := joinMany(t, b, 350, func() driver.Request { return request(way.name, 1, driver.RWCapacity) })
-			if err := way.end(d, a, w); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, way.end(d, a, w))
 			for _, r := range readers {
 				awaited(t, b, r)
 			}
@@ -202,10 +171,7 @@ func TestRenewBringsBackNone(t *testing.T) {
 	_, a := session(t, s.URL(), time.Minute)
 	all := joinMany(t, a, 350, func() driver.Request { return request("q", 1, driver.RWCapacity) })
 	s.StepClock(2 * time.Minute)
-	got, err := a.Renew(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := errtest.Must(a.Renew(t.Context(), all))(t)
 	gone := 0
 	for _, r := range got {
 		if r.State == driver.Gone {
@@ -284,10 +250,7 @@ func renewalOfTenThousandLeases(t *testing.T, c *redistest.Cluster) {
 func renewalOutlastsAPauseOfItsNode(t *testing.T, c *redistest.Cluster) {
 	const ttl = 3 * time.Second
 	_, a := session(t, "redis://"+strings.Join(c.Addrs(), ","), ttl)
-	held, err := a.Join(t.Context(), exclusive("pause"))
-	if err != nil || !held.Held {
-		t.Fatal(held, err)
-	}
+	held := joined(t, a, exclusive("pause"), true)
 	node := c.Owner("pause")
 	node.Pause()
 	resume := time.AfterFunc(ttl/4, node.Resume)
@@ -311,20 +274,14 @@ func deadNodeDoesNotKeepTheAnswersOfOthersBack(t *testing.T, c *redistest.Cluste
 		for i := 0; c.Owner(name) != node; i++ {
 			name = fmt.Sprintf("dead%d", i)
 		}
-		tk, err := a.Join(t.Context(), exclusive(name))
-		if err != nil || !tk.Held {
-			t.Fatal(tk, err)
-		}
+		tk := joined(t, a, exclusive(name), true)
 		known = append(known, tk)
 	}
 	queued := request("queued", 1, driver.RWCapacity) // asked about by a pipeline of its own
 	for i := 0; c.Owner(queued.Queue) != c.Nodes[1]; i++ {
 		queued.Queue = fmt.Sprintf("queued%d", i)
 	}
-	tk, err := a.Join(t.Context(), queued)
-	if err != nil || !tk.Held {
-		t.Fatal(tk, err)
-	}
+	tk := joined(t, a, queued, true)
 	known = append(known, tk)
 	// The scripts of renewals are not known to the nodes yet.
 	c.Nodes[0].Pause()
@@ -353,10 +310,7 @@ func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
 	_, a := session(t, s.URL(), ttl)
 	_, b := session(t, s.URL(), ttl)
 	warm(t, b)
-	held, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
 	for range 16 { // each is answered soon
 		do(t, s, "EVAL", `local n = redis.call('ZCARD', KEYS[1]); for i = n + 1, n + 25000 do redis.call('ZADD', KEYS[1], i, i) end`, "1", "interlock:{q}:w")
 	}
@@ -368,18 +322,13 @@ func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
 		t.Fatal("the end of the lone ticket is unknown")
 	}
 	began := time.Now()
-	if _, err := b.Join(t.Context(), exclusive("q")); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(b.Join(t.Context(), exclusive("q")))(t)
 	took := time.Since(began)
 	score, ok := do(t, s, "ZSCORE", "interlock:{q}:e", held.ID).(string)
 	if !ok {
 		t.Fatal("the ticket in front has no end")
 	}
-	got, err := strconv.ParseFloat(score, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := errtest.Must(strconv.ParseFloat(score, 64))(t)
 	if lost := time.Duration(end-int64(got)) * time.Microsecond; lost > 0 {
 		t.Errorf("the lease in front ends %v sooner after a Join that took %v", lost, took)
 	}
@@ -396,10 +345,7 @@ func TestManyWatchersAreTold(t *testing.T) {
 		wg.Go(func() { dd[i], _ = session(t, s.URL(), time.Second) })
 	}
 	wg.Wait()
-	c, err := dd[0].Swap(t.Context(), driver.Swap{ID: exclusive("").ID, Name: "c", Value: []byte("a")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(dd[0].Swap(t.Context(), driver.Swap{ID: exclusive("").ID, Name: "c", Value: []byte("a")}))(t)
 	woke := make(chan time.Duration, n)
 	var began time.Time
 	for _, d := range dd {
@@ -415,9 +361,7 @@ func TestManyWatchersAreTold(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	began = time.Now()
-	if _, err := dd[0].Swap(t.Context(), driver.Swap{ID: exclusive("").ID, Name: "c", Version: c.Version, Value: []byte("b")}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(dd[0].Swap(t.Context(), driver.Swap{ID: exclusive("").ID, Name: "c", Version: c.Version, Value: []byte("b")}))(t)
 	for i := range n {
 		select {
 		case <-woke:
@@ -456,9 +400,7 @@ func TestFixedTicketsThatAreOverAreForgotten(t *testing.T) {
 		wg.Wait()
 		for range 6 {
 			time.Sleep(ttl)
-			if _, err := a.Renew(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(a.Renew(t.Context(), nil))(t)
 		}
 	}
 	batch(0)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -21,14 +22,8 @@ func TestALostKeyBlocksNobodyForEver(t *testing.T) {
 				const ttl = 500 * time.Millisecond
 				_, a := session(t, s.URL(), ttl)
 				_, b := session(t, s.URL(), ttl)
-				held, err := a.Join(t.Context(), exclusive("q"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				wait, err := b.Join(t.Context(), exclusive("q"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				held := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
+				wait := errtest.Must(b.Join(t.Context(), exclusive("q")))(t)
 				do(t, s, "DEL", "interlock:{q}:"+lost)
 				if leave {
 					t.Logf("Leave of the holder: %v", a.Leave(t.Context(), held, true))
@@ -66,14 +61,8 @@ func TestALostQueueIsStillHeld(t *testing.T) {
 	s := redistest.Start(t)
 	_, a := session(t, s.URL(), 5*time.Second)
 	_, b := session(t, s.URL(), 5*time.Second)
-	held, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
+	wait := errtest.Must(b.Join(t.Context(), exclusive("q")))(t)
 	_ = b.Leave(t.Context(), wait, true)
 	do(t, s, "DEL", "interlock:{q}:q")
 	t.Log("LOCK:", do(t, s, "GET", "q"))
@@ -94,9 +83,7 @@ func TestWhoeverHeldALostQueueMayNotHaveBeenDone(t *testing.T) {
 	x.join(a, exclusive("q"))
 	x.join(b, exclusive("q"))
 	do(t, s, "DEL", "interlock:{q}:e", "interlock:{q}:t")
-	if _, err := a.Renew(t.Context(), nil); err != nil { // notices it
-		t.Fatal(err)
-	}
+	errtest.Must(a.Renew(t.Context(), nil))(t) // notices it
 	s.StepClock(2 * time.Minute)
 	r := exclusive("q")
 	r.Robust = true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -116,9 +117,7 @@ func TestAJoinDoesNotTakeOverAnothersTicket(t *testing.T) {
 		"alone":  exclusive("alone"),
 		"reader": request("reader", 1, driver.RWCapacity),
 	} {
-		if tk, err := a.Join(t.Context(), r); err != nil || !tk.Held {
-			t.Fatal(tk, err)
-		}
+		joined(t, a, r, true)
 		r.Retry = true
 		if tk, err := b.Join(t.Context(), r); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: Join of another session's ticket: %+v, %v", name, tk, err)
@@ -154,28 +153,19 @@ func TestAHeartbeatTellsOfAnEviction(t *testing.T) {
 	db, _ := session(t, s.URL(), time.Hour)
 	p.DropPushes(true)
 	for _, named := range []bool{true, false} {
-		held, err := a.Join(t.Context(), exclusive("q"))
-		if err != nil || !held.Held {
-			t.Fatal(held, err)
-		}
-		if err := db.Ask(t.Context(), "q", held.ID, driver.Evict); err != nil {
-			t.Fatal(err)
-		}
+		held := joined(t, a, exclusive("q"), true)
+		noError(t, db.Ask(t.Context(), "q", held.ID, driver.Evict))
 		var known []driver.Ticket
 		if named {
 			known = append(known, held)
 		}
-		if _, err := a.Renew(t.Context(), known); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(a.Renew(t.Context(), known))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
 		if sig, err := a.Signals(ctx); err != nil || sig.Demand != driver.Evict || sig.ID != held.ID {
 			t.Fatalf("the signal after a renewal that names it (%v): %+v, %v", named, sig, err)
 		}
-		if err := a.Leave(t.Context(), held, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), held, true))
 	}
 }
 
@@ -200,9 +190,7 @@ func TestAJoinThatIsOvertakenByTheEndOfItsSessionLeavesNothing(t *testing.T) {
 	for n := range int32(2) { // before the session is looked at, and after
 		d, a := session(t, s.URL(), time.Hour)
 		ctx := &closing{Context: t.Context(), happen: func() {
-			if err := a.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, a.Close(t.Context()), nil)
 		}}
 		ctx.n.Store(n + 1)
 		if tk, err := a.Join(ctx, exclusive("q")); !errors.Is(err, driver.ErrSession) {
@@ -254,10 +242,7 @@ func TestAKeptTicketOutlivesItsSession(t *testing.T) {
 	_, b := session(t, s.URL(), time.Minute)
 	w, _ := b.Join(t.Context(), exclusive("w"))
 	_ = b.Keep(t.Context(), w, time.Millisecond)
-	tk, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tk := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
 	p.LoseReplies(1, "EVALSHA")
 	if err := a.Keep(t.Context(), tk, 5*time.Minute); err == nil {
 		t.Fatal("the reply was not lost")
@@ -266,9 +251,7 @@ func TestAKeptTicketOutlivesItsSession(t *testing.T) {
 	if q, err := db.Follow(t.Context(), "q", ""); err != nil || len(q.Members) != 1 || !q.Members[0].Fixed {
 		t.Fatalf("Keep took no effect: %+v %v", q, err)
 	}
-	if err := a.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Close(t.Context()))
 	next, err := b.Join(t.Context(), exclusive("q"))
 	if err != nil || next.Held {
 		t.Errorf("a ticket with a fixed end left with its session: %+v %v", next, err)

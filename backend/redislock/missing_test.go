@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -81,9 +82,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		for range 3 { // keys and channels are looked at after commands
 			r, _ = doctortest.Consult(t, url)
 			for _, statement := range prescribed(r) {
-				if _, err := s.Do(strings.Fields(statement)...); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(s.Do(strings.Fields(statement)...))(t)
 			}
 		}
 		if r, refused = doctortest.Consult(t, url); refused != nil || len(prescribed(r)) > 0 {
@@ -135,9 +134,7 @@ func TestDoctorOfAServerThatLoads(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Config("enable-debug-command", "yes"), redistest.Config("loading-process-events-interval-bytes", "1024"))
 	for i := range 200 {
-		if _, err := s.Do("SET", fmt.Sprint("k", i), strings.Repeat("x", 1000)); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Do("SET", fmt.Sprint("k", i), strings.Repeat("x", 1000)))(t)
 	}
 	configure(t, s, "rdbcompression", "no")
 	configure(t, s, "key-load-delay", "100000") // microseconds
@@ -210,9 +207,7 @@ func TestDoctorNamesEachRightThatIsMissingBehindSentinels(t *testing.T) {
 				t.Errorf("the doctor says %q", r.Remedy("server"))
 			}
 			for _, sentinel := range s.Sentinels {
-				if _, err := sentinel.Do(strings.Fields(statement)...); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(sentinel.Do(strings.Fields(statement)...))(t)
 			}
 			if _, refused = doctortest.Consult(t, at); refused != nil {
 				t.Error(refused)

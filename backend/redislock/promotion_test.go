@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -85,9 +86,7 @@ func raise(t *testing.T, d driver.Driver, queue string, all []int64) (floor uint
 	for _, n := range all {
 		to := uint64(time.Now().UnixMicro()/10 + n)
 		floor = max(floor, to)
-		if err := d.Raise(t.Context(), queue, to); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), queue, to))
 	}
 	return floor
 }
@@ -116,24 +115,14 @@ func TestNoTokenComesTwiceOverAFailover(t *testing.T) {
 				g := &grants{t: t, queue: queueOf(raised)}
 				all[raised] = g
 				if busy { // raised while held, with one who waits
-					first, err := a.Join(t.Context(), exclusive(g.queue))
-					if err != nil {
-						t.Fatal(err)
-					}
-					second, err := b.Join(t.Context(), exclusive(g.queue))
-					if err != nil {
-						t.Fatal(err)
-					}
+					first := errtest.Must(a.Join(t.Context(), exclusive(g.queue)))(t)
+					second := errtest.Must(b.Join(t.Context(), exclusive(g.queue)))(t)
 					g.got("before", first)
 					g.last = max(g.last, raise(t, d, g.queue, floors))
-					if err := a.Leave(t.Context(), first, true); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, a.Leave(t.Context(), first, true))
 					second = awaited(t, b, second)
 					g.got("raised while it waited", second)
-					if err := b.Leave(t.Context(), second, true); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, b.Leave(t.Context(), second, true))
 				} else {
 					g.last = raise(t, d, g.queue, floors)
 				}
@@ -220,20 +209,11 @@ func TestNoTokenComesTwiceOverAFailoverInACluster(t *testing.T) {
 func TestAReplicaIsNamed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	client, err := rueidis.NewClient(patientOption(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := errtest.Must(rueidis.NewClient(patientOption(s)))(t)
 	defer client.Close()
-	program, err := redislock.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := errtest.Must(redislock.New(t.Context(), client))(t)
 	defer program.Close()
-	of, err := program.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	of := errtest.Must(program.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 	_, own := session(t, s.URL()+"?"+patient, time.Minute)
 	do(t, s, "REPLICAOF", "127.0.0.1", "1")
 	for next, session := range map[string]*driver.Opened{"the next try connects anew": own, "the program's client": of} {

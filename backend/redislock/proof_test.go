@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -35,26 +36,17 @@ func TestAProofIsFromBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var last atomic.Int64
-	client, err := rueidis.NewClient(rueidis.ClientOption{
+	client := errtest.Must(rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{s.Addr}, DisableCache: true, PipelineMultiplex: -1,
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			c, err := d.DialContext(ctx, "tcp", addr)
 			return stamped{c, &last}, err
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer client.Close()
-	d, err := redislock.New(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(redislock.New(t.Context(), client))(t)
 	defer d.Close()
-	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour}))(t)
 	_, b := session(t, s.URL(), time.Hour)
 
 	sent := func() driver.Instant { return driver.Instant(last.Load()) }
@@ -100,28 +92,21 @@ func TestAProofIsFromBeforeTheRequest(t *testing.T) {
 	check("Renew of a ticket with a fixed end", renew(t, a, tk)[tk.ID].Proof, granted.Add(10*time.Millisecond))
 
 	for _, hold := range []time.Duration{0, time.Hour} {
-		front, err := b.Join(t.Context(), exclusive("handed over"))
-		if err != nil || !front.Held {
-			t.Fatal(front, err)
-		}
+		front := joined(t, b, exclusive("handed over"), true)
 		r = exclusive("handed over")
 		r.Hold = hold
 		waits := join("Join of a ticket that waits", r)
 		joined := sent()
 		asked := driver.Now()
 		// Later scripts see the ticket. They do not extend it.
-		if _, err := d.Follow(t.Context(), "handed over", ""); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(d.Follow(t.Context(), "handed over", ""))(t)
 		if r := renew(t, a)[waits.ID]; r.State != driver.Stray {
 			t.Errorf("Renew that does not name the ticket: %+v", r)
 		}
 		trip := driver.Now().Sub(asked)
 		time.Sleep(50 * time.Millisecond) // so that the Join and the hand-over differ
 		before := driver.Now()
-		if err := b.Leave(t.Context(), front, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.Leave(t.Context(), front, true))
 		got := awaited(t, a, waits)
 		if hold == 0 {
 			check("Await", got.Proof, joined)
@@ -129,9 +114,7 @@ func TestAProofIsFromBeforeTheRequest(t *testing.T) {
 			// The clocks of both were compared in that time.
 			t.Errorf("Await of a ticket with Hold: the proof is %v before the hand-over began, and the clocks are compared to %v", early, trip)
 		}
-		if err := a.Leave(t.Context(), got, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), got, true))
 	}
 }
 
@@ -141,21 +124,13 @@ func TestAProofIsNeverInTheFuture(t *testing.T) {
 	s := redistest.Start(t, redistest.FakeTime(0))
 	_, a := session(t, s.URL(), time.Minute)
 	_, b := session(t, s.URL(), time.Minute)
-	held, err := a.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
 	r := exclusive("q")
 	r.Hold = 30 * time.Second
-	wait, err := b.Join(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait := errtest.Must(b.Join(t.Context(), r))(t)
 	s.StepClock(20 * time.Second)
 	time.Sleep(100 * time.Millisecond)
-	if err := a.Leave(t.Context(), held, true); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Leave(t.Context(), held, true))
 	tk := awaited(t, b, wait)
 	if ahead := tk.Proof.Sub(driver.Now()); ahead > 0 {
 		t.Errorf("the proof of a grant that is here already is %v in the future", ahead)

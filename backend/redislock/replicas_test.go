@@ -19,6 +19,7 @@ import (
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -107,14 +108,8 @@ func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
 	_, a := session(t, master.URL()+"?replicas=1&replica_timeout=3s", time.Hour)
-	alone, err := a.Join(t.Context(), exclusive("alone"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := a.Join(t.Context(), request("reader", 1, driver.RWCapacity))
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := errtest.Must(a.Join(t.Context(), exclusive("alone")))(t)
+	reader := errtest.Must(a.Join(t.Context(), request("reader", 1, driver.RWCapacity)))(t)
 	renew(t, a, alone, reader)
 	replica.Pause()
 	defer replica.Resume()
@@ -131,13 +126,8 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 	master, replica := replicated(t)
 	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
 	_, plain := session(t, master.URL(), time.Hour)
-	first, err := plain.Join(t.Context(), robust())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := plain.Leave(t.Context(), first, false); err != nil {
-		t.Fatal(err)
-	}
+	first := errtest.Must(plain.Join(t.Context(), robust()))(t)
+	noError(t, plain.Leave(t.Context(), first, false))
 	for _, c := range []struct {
 		patience string // how long replicas may take
 		cancel   bool   // the call, while replicas are waited for
@@ -152,9 +142,7 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 					n, err := master.Do("EXISTS", "interlock:{q}:n")
 					return n == int64(1), err
 				}
-				if err := testserver.Until(asked); err != nil {
-					t.Error("replicas are not waited for: ", err)
-				}
+				errtest.Is(t, testserver.Until(asked), nil, "replicas are not waited for")
 				cancel()
 			}()
 		}
@@ -164,10 +152,7 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 		if err == nil {
 			t.Fatalf("a grant counts although no replica has it: %+v", tk)
 		}
-		next, err := plain.Join(t.Context(), robust())
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := errtest.Must(plain.Join(t.Context(), robust()))(t)
 		replica.Resume()
 		if next = awaited(t, plain, next); !next.Inherited {
 			t.Errorf("%v: a grant that was undone has taken the death of the last holder with it", c)
@@ -179,9 +164,7 @@ func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 		} else if err := a.Leave(t.Context(), tk, true); err != nil {
 			t.Fatal(err)
 		}
-		if err := plain.Leave(t.Context(), next, false); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, plain.Leave(t.Context(), next, false))
 	}
 }
 
@@ -245,40 +228,27 @@ func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
 	two, _ := replicated(t)
 	var mu sync.Mutex
 	master := one.Addr
-	client, err := rueidis.NewClient(rueidis.ClientOption{
+	client := errtest.Must(rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{one.Addr}, DisableCache: true, PipelineMultiplex: -1,
 		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return d.DialContext(ctx, "tcp", master)
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer client.Close()
-	d, err := redislock.New(t.Context(), client, redislock.Replicas(1, 3*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(redislock.New(t.Context(), client, redislock.Replicas(1, 3*time.Second)))(t)
 	defer d.Close()
-	a, err := d.Open(t.Context(), driver.SessionOptions{TTL: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: 5 * time.Second}))(t)
 	// A failover: new connections go to the new master; the old one still answers on
 	// the connection that there is, cut off from its replicas.
 	mu.Lock()
 	master = two.Addr
 	mu.Unlock()
 	_, b := session(t, two.URL(), 5*time.Second)
-	if holds, err := b.Join(t.Context(), exclusive("waited for")); err != nil || !holds.Held {
-		t.Fatal(holds, err)
-	}
+	joined(t, b, exclusive("waited for"), true)
 	r := exclusive("waited for") // the new master has missed its grant
-	if waits, err := b.Join(t.Context(), r); err != nil || waits.Held {
-		t.Fatal(waits, err)
-	}
+	joined(t, b, r, false)
 	if tk, err := a.Join(t.Context(), r); err == nil {
 		t.Errorf("confirmed by replicas of a master where it waits: %+v", tk)
 	}
@@ -288,10 +258,7 @@ func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
 		t.Log(do(t, two, "INFO", "replication"))
 		return
 	}
-	other, err := b.Join(t.Context(), exclusive("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := errtest.Must(b.Join(t.Context(), exclusive("q")))(t)
 	if tk.Held && other.Held {
 		t.Errorf("two hold: %d was confirmed by replicas of a master that does not know it, %d holds there", tk.Token, other.Token)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -23,9 +24,7 @@ func TestTheNumberOfPermitsStaysForEver(t *testing.T) {
 	d, _ := session(t, s.URL(), time.Hour)
 	resize := func(capacity int64) {
 		t.Helper()
-		if err := d.Resize(t.Context(), "q", capacity); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Resize(t.Context(), "q", capacity))
 	}
 	resize(3)
 	refused := func(r driver.Request) {
@@ -40,32 +39,22 @@ func TestTheNumberOfPermitsStaysForEver(t *testing.T) {
 		refused(request("q", 1, 1))
 		refused(permitsOf("q", 1, 5))
 		_, a := session(t, s.URL(), time.Hour)
-		tk, err := a.Join(t.Context(), permitsOf("q", 3, 3))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Leave(t.Context(), tk, true); err != nil {
-			t.Fatal(err)
-		}
+		tk := errtest.Must(a.Join(t.Context(), permitsOf("q", 3, 3)))(t)
+		noError(t, a.Leave(t.Context(), tk, true))
 		refused(request("q", 1, 1))
 	}
 
 	_, a := session(t, s.URL(), time.Hour)
 	long := permitsOf("q", 1, 3)
 	long.Hold = 10 * time.Hour
-	held, err := a.Join(t.Context(), long)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(a.Join(t.Context(), long))(t)
 	resize(0)
 	s.StepClock(5 * time.Hour)
 	_, b := session(t, s.URL(), time.Hour)
 	if tk, err := b.Join(t.Context(), permitsOf("q", 5, 5)); !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("five permits, while one of three is held: %+v, %v", tk, err)
 	}
-	if err := b.Leave(t.Context(), held, true); err != nil {
-		t.Errorf("a permit of ten hours, after five: %v", err)
-	}
+	errtest.Is(t, b.Leave(t.Context(), held, true), nil, "a permit of ten hours, after five")
 	if tk, err := b.Join(t.Context(), request("q", 1, 1)); err != nil || !tk.Held {
 		t.Errorf("a mutex, once the number is forgotten: %+v, %v", tk, err)
 	}
@@ -79,20 +68,13 @@ func TestNoScriptOfResizeDoesEverything(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	d, a := session(t, s.URL(), time.Hour)
-	held, err := a.Join(t.Context(), permitsOf("q", 2, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(a.Join(t.Context(), permitsOf("q", 2, 3)))(t)
 	waiting, b := session(t, s.URL(), time.Hour)
 	joinMany(t, b, 1500, func() driver.Request { return permitsOf("q", 2, 3) })
 	joinMany(t, b, 1500, func() driver.Request { return permitsOf("q", 3, 3) })
-	if err := waiting.Close(); err != nil { // it would ask about each
-		t.Fatal(err)
-	}
+	noError(t, waiting.Close()) // it would ask about each
 	commands, scripts := effort(t, s)
-	if err := d.Resize(t.Context(), "q", 2); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Resize(t.Context(), "q", 2))
 	c, n := effort(t, s)
 	t.Logf("%d commands in %d scripts", c-commands, n-scripts)
 	if c-commands > 1000*(n-scripts) || n-scripts < 15 {
@@ -112,20 +94,13 @@ func TestAHandOverWaitsUntilEnoughHaveLeft(t *testing.T) {
 	d, a := session(t, s.URL(), time.Hour)
 	line := []driver.Ticket{{}, {}, {}}
 	for i := range line {
-		var err error
-		if line[i], err = a.Join(t.Context(), permitsOf("q", 2, 4)); err != nil {
-			t.Fatal(err)
-		}
+		line[i] = errtest.Must(a.Join(t.Context(), permitsOf("q", 2, 4)))(t)
 	}
 	for _, capacity := range []int64{2, 0} {
-		if err := d.Resize(t.Context(), "q", capacity); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Resize(t.Context(), "q", capacity))
 	}
 	for i, held := range []bool{false, true} {
-		if err := a.Leave(t.Context(), line[i], true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(t.Context(), line[i], true))
 		q, err := d.Follow(t.Context(), "q", "")
 		if err != nil || len(q.Members) != 2-i || q.Members[1-i].Held != held {
 			t.Fatalf("%d of two holders have left, and the queue of 2 is %+v, %v", i+1, q, err)
@@ -140,13 +115,9 @@ func TestTheNumberOfPermitsIsSetBehindManyDead(t *testing.T) {
 	d, _ := session(t, s.URL(), time.Hour)
 	dead, b := session(t, s.URL(), 10*time.Second)
 	joinMany(t, b, 150, func() driver.Request { return request("q", 1, driver.RWCapacity) })
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, dead.Close())
 	s.StepClock(time.Minute)
-	if err := d.Resize(t.Context(), "q", 3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Resize(t.Context(), "q", 3))
 	if q, err := d.Follow(t.Context(), "q", ""); err != nil || !q.Resized || q.Capacity != 3 {
 		t.Errorf("after Resize to 3: %+v, %v", q, err)
 	}

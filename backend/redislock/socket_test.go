@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -15,9 +16,7 @@ func TestUnixSocket(t *testing.T) {
 	path := redistest.SocketPath(t)
 	redistest.Start(t, redistest.Config("unixsocket", path), redistest.Users("default on >s3cret ~* &* +@all"))
 	host := url.PathEscape(path)
-	if err := openOnce(t, "redis://:s3cret@"+host+"/3"); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, openOnce(t, "redis://:s3cret@"+host+"/3"), nil)
 	says(t, openOnce(t, "redis://:s3cret2@"+host), path, "WRONGPASS")
 	says(t, openOnce(t, "redis://"+host+"x"), path+"x", "no such file")
 	for url, words := range map[string]string{

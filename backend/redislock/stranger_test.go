@@ -57,9 +57,7 @@ func TestALockOfAnotherLibraryIsRespected(t *testing.T) {
 		}
 		do(t, s, "DEL", lock.name)
 		for range cap(got) {
-			if err := received(t, "an Acquire of what the other library has given back", got); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, received(t, "an Acquire of what the other library has given back", got))
 		}
 	}
 }
@@ -175,16 +173,10 @@ func TestAnotherLibraryRespectsALockThatIsRenewed(t *testing.T) {
 		"writer": request("writer", driver.RWCapacity, driver.RWCapacity),
 	} {
 		t.Run(name, func(t *testing.T) {
-			held, err := a.Join(t.Context(), first)
-			if err != nil || !held.Held {
-				t.Fatal(held, err)
-			}
+			held := joined(t, a, first, true)
 			var line []driver.Ticket
 			if name != "alone" {
-				w, err := b.Join(t.Context(), request(name, first.Capacity, first.Capacity))
-				if err != nil || w.Held {
-					t.Fatal(w, err)
-				}
+				w := joined(t, b, request(name, first.Capacity, first.Capacity), false)
 				line = append(line, w)
 			}
 			const step = ttl * 2 / 5
@@ -214,10 +206,7 @@ func TestALeaveKeepsTheKeyOfAnotherLibrary(t *testing.T) {
 		"alone":  exclusive("alone"),
 		"reader": request("reader", 1, driver.RWCapacity),
 	} {
-		held, err := a.Join(t.Context(), r)
-		if err != nil || !held.Held {
-			t.Fatal(held, err)
-		}
+		held := joined(t, a, r, true)
 		do(t, s, "SET", name, "of another library", "PX", "60000")
 		if err := a.Leave(t.Context(), held, true); err != nil {
 			t.Logf("Leave of %q: %v", name, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/tlsoption/tlstest"
 )
@@ -39,9 +40,7 @@ func TestPasswords(t *testing.T) {
 	const strange = `s3cret p@ss:w/ö?r#d%&+"'\`
 	s := redistest.Start(t, redistest.Users("default on >s3cret ~* &* +@all"))
 	for name, password := range map[string]string{"plain": "s3cret", "str@nge:user": strange} {
-		if _, err := s.Do("ACL", "SETUSER", name, "on", ">"+password, "~*", "&*", "+@all"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Do("ACL", "SETUSER", name, "on", ">"+password, "~*", "&*", "+@all"))(t)
 	}
 	at := func(user *url.Userinfo) string { return "redis://" + user.String() + "@" + s.Addr }
 	for _, url := range []string{

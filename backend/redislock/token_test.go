@@ -60,9 +60,7 @@ func TestTokensGrowWhenTheClockIsSetBack(t *testing.T) {
 	c := open()
 	g := &growing{t: t}
 	g.with("before", c)
-	if err := c.Admin().RaiseToken(t.Context(), "raised", 1<<62); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Admin().RaiseToken(t.Context(), "raised", 1<<62))
 	for _, step := range []time.Duration{-30 * time.Minute, -time.Hour, 10 * time.Second, -24 * time.Hour} {
 		s.StepClock(step)
 		g.with("after a step of "+step.String(), c)
@@ -250,9 +248,7 @@ func TestARaiseIsKeptForEver(t *testing.T) {
 		}
 		floor := uint64(time.Now().UnixMicro()/10 + 60*second)
 		for _, to := range []uint64{floor - 30*second, floor, 5, floor - 30*second} {
-			if err := d.Raise(t.Context(), form, to); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, d.Raise(t.Context(), form, to))
 		}
 		if form == "in demand, and lost" {
 			do(t, s, "DEL", "interlock:{"+form+"}:q", form)
@@ -374,9 +370,7 @@ func TestNoTokenIsBeyondTheLast(t *testing.T) {
 	s := redistest.Start(t, redistest.FakeTime(0))
 	d, a := session(t, s.URL(), 100*24*time.Hour)
 	for queue, floor := range map[string]uint64{"near": driver.MaxToken - 8, "far": driver.MaxToken - 1<<21} {
-		if err := d.Raise(t.Context(), queue, floor); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.Raise(t.Context(), queue, floor))
 		last := floor
 		for n := range 10 {
 			tk, err := a.Join(t.Context(), exclusive(queue))
@@ -387,9 +381,7 @@ func TestNoTokenIsBeyondTheLast(t *testing.T) {
 				t.Fatalf("%s: %+v, %v after the token %d", queue, tk, err, last)
 			}
 			last = tk.Token
-			if err := a.Leave(t.Context(), tk, true); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, a.Leave(t.Context(), tk, true))
 			if queue == "far" {
 				s.StepClock(24 * time.Hour)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -16,10 +17,7 @@ func TestWaitsOutlastARestart(t *testing.T) {
 	s := redistest.Start(t)
 	d, _ := session(t, s.URL(), 10*time.Second)
 	db, b := session(t, s.URL(), 10*time.Second)
-	q, err := d.Follow(t.Context(), "q", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := errtest.Must(d.Follow(t.Context(), "q", ""))(t)
 	results := make(chan error, 4)
 	wait := func() {
 		go func() {
@@ -53,8 +51,6 @@ func TestWaitsOutlastARestart(t *testing.T) {
 	eventually(t, "the server is found again", func() bool { _, err := b.Join(t.Context(), r); r.Retry = true; return err == nil })
 	eventually(t, "the server is found again", func() bool { _, err := db.Swap(t.Context(), swap); return err == nil })
 	for range cap(results) {
-		if err := received(t, "a call that waits for what has happened", results); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, received(t, "a call that waits for what has happened", results), nil)
 	}
 }

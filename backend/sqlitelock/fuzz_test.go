@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: whatever is sent to a driver's socket, it is read without harm, and what says nothing of a
@@ -22,9 +23,7 @@ func FuzzMessage(f *testing.F) {
 	made := start(f, filepath.Join(f.TempDir(), "locks.db"))
 	s := begin(f, made)
 	for _, digit := range []string{"1", "2"} {
-		if _, err := s.Join(f.Context(), driver.Request{ID: strings.Repeat(digit, 32), Queue: "other", Kind: driver.Mutex, Units: 1, Capacity: 1}); err != nil {
-			f.Fatal(err)
-		}
+		errtest.Must(s.Join(f.Context(), driver.Request{ID: strings.Repeat(digit, 32), Queue: "other", Kind: driver.Mutex, Units: 1, Capacity: 1}))(f)
 	}
 	for _, k := range made.store.tickets.some(2) { // tickets of another queue have these numbers
 		f.Add(fmt.Appendf(nil, `{"q":"q","g":[%[1]d],"want":[%[1]d],"revoke":[%[1]d],"evict":[%[1]d],"gone":[%[1]d]}`, k.n))

@@ -371,9 +371,7 @@ func TestWriteLock(t *testing.T) {
 	a.pass()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	if _, err := a.take(ctx, coming, nil); err != nil { // b's sleeper had it, and gave it back
-		t.Fatal(err)
-	}
+	errtest.Must(a.take(ctx, coming, nil))(t) // b's sleeper had it, and gave it back
 	a.pass()
 
 	const rounds = 2000

@@ -60,10 +60,7 @@ func TestTheEndOfAFixedTimeIsNoEviction(t *testing.T) {
 		r := mutex(hold.String())
 		r.Hold = hold
 		fixed = s.mustJoin(t, r, true)
-		var err error
-		if next, err = other.Join(t.Context(), mutex(r.Queue)); err != nil {
-			t.Fatal(err)
-		}
+		next = errtest.Must(other.Join(t.Context(), mutex(r.Queue)))(t)
 		if !next.Held {
 			break
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/interlock-go/interlock/backend/redislock/goredis"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -86,18 +87,14 @@ func TestTheServersOfTheClient(t *testing.T) {
 			if err != nil || second.Held {
 				t.Fatalf("Join while the lock is held: %+v, %v", second, err)
 			}
-			if err := one.Leave(t.Context(), first, true); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, one.Leave(t.Context(), first, true))
 			if second, err = two.Await(limited(t), second); err != nil || !second.Held {
 				t.Fatalf("who waits does not get the lock: %v", err)
 			}
 			if _, err := two.Renew(limited(t), []driver.Ticket{second}); err != nil {
 				t.Error(err)
 			}
-			if err := two.Leave(t.Context(), second, true); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, two.Leave(t.Context(), second, true), nil)
 			if n, err := client.Exists(t.Context(), queue).Result(); n != 0 || err != nil {
 				t.Errorf("the key stays after the release: %d, %v", n, err)
 			}
@@ -171,22 +168,15 @@ func TestChangedCredentials(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, CredentialsProvider: func() (string, string) { return "app", password.Load().(string) }})
 	defer client.Close()
 	one, two := session(t, client), session(t, client)
-	held, err := one.Join(t.Context(), mutex("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waits, err := two.Join(t.Context(), mutex("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(one.Join(t.Context(), mutex("q")))(t)
+	waits := errtest.Must(two.Join(t.Context(), mutex("q")))(t)
 	ctx := limited(t)
 	granted := make(chan error, 1)
 	go func() { _, err := two.Await(ctx, waits); granted <- err }()
 	for _, command := range [][]string{{"ACL", "SETUSER", "app", "resetpass", ">new"}, {"CLIENT", "KILL", "USER", "app"}} {
-		if _, err := s.Do(command...); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Do(command...))(t)
 	}
+	var err error
 	for !strings.Contains(fmt.Sprint(err), "WRONGPASS") {
 		if _, err = one.Renew(ctx, []driver.Ticket{held}); ctx.Err() != nil {
 			t.Fatalf("the old password still works: %v", err)
@@ -199,9 +189,7 @@ func TestChangedCredentials(t *testing.T) {
 	for err = one.Leave(ctx, held, true); err != nil && ctx.Err() == nil; { // as the core does
 		err = one.Leave(ctx, held, true)
 	}
-	if err := received(t, "the grant", granted); err != nil {
-		t.Errorf("who waits does not get the lock: %v", err)
-	}
+	errtest.Is(t, received(t, "the grant", granted), nil, "who waits does not get the lock")
 }
 
 // Promise: locks do not wait for the commands of the program, and none of its connections is
@@ -213,20 +201,12 @@ func TestCommandsOfTheProgramHoldUpNothing(t *testing.T) {
 	popped := make(chan error, 1)
 	go func() { popped <- client.BLPop(t.Context(), 0, "list").Err() }() // takes the whole pool
 	one, two := session(t, client), session(t, client)
-	first, err := one.Join(limited(t), mutex("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := two.Join(limited(t), mutex("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := errtest.Must(one.Join(limited(t), mutex("q")))(t)
+	second := errtest.Must(two.Join(limited(t), mutex("q")))(t)
 	if _, err := one.Renew(limited(t), []driver.Ticket{first}); err != nil {
 		t.Error(err)
 	}
-	if err := one.Leave(limited(t), first, true); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, one.Leave(limited(t), first, true), nil)
 	if _, err := two.Await(limited(t), second); err != nil {
 		t.Error(err)
 	}
@@ -238,12 +218,8 @@ func TestCommandsOfTheProgramHoldUpNothing(t *testing.T) {
 		t.Errorf("the program's command has ended: %v", err)
 	default:
 	}
-	if _, err := s.Do("RPUSH", "list", "x"); err != nil {
-		t.Fatal(err)
-	}
-	if err := received(t, "the program's command", popped); err != nil {
-		t.Error(err)
-	}
+	errtest.Must(s.Do("RPUSH", "list", "x"))(t)
+	errtest.Is(t, received(t, "the program's command", popped), nil)
 }
 
 // Promise: a driver has three connections, which have the name of the client's and end with the
@@ -254,48 +230,29 @@ func TestConnections(t *testing.T) {
 	defer client.Close()
 	use := func(of driver.Session) {
 		t.Helper()
-		tk, err := of.Join(limited(t), mutex("q"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := of.Renew(limited(t), []driver.Ticket{tk}); err != nil {
-			t.Fatal(err)
-		}
-		if err := of.Leave(limited(t), tk, true); err != nil {
-			t.Fatal(err)
-		}
+		tk := errtest.Must(of.Join(limited(t), mutex("q")))(t)
+		errtest.Must(of.Renew(limited(t), []driver.Ticket{tk}))(t)
+		errtest.None(t, of.Leave(limited(t), tk, true))
 	}
 	unnamed := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer unnamed.Close()
 	use(session(t, unnamed)) // the server knows the scripts: a heartbeat is one pipeline
-	d, err := goredis.New(limited(t), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(goredis.New(limited(t), client))(t)
 	defer d.Close()
-	of, err := d.Open(limited(t), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	of := errtest.Must(d.Open(limited(t), driver.SessionOptions{TTL: time.Minute}))(t)
 	use(of)
 	if n := named(t, s, "shop"); n != 3 {
 		t.Errorf("%d connections", n)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, d.Close())
 	for end := time.Now().Add(busy.Bound(time.Minute)); named(t, s, "shop") > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("connections stay after Close")
 		}
 	}
-	if err := client.Ping(limited(t)).Err(); err != nil {
-		t.Errorf("the client after Close of the driver: %v", err)
-	}
+	errtest.Is(t, client.Ping(limited(t)).Err(), nil, "the client after Close of the driver")
 	other := session(t, client)
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, client.Close())
 	if _, err := other.Join(limited(t), mutex("q")); err != nil {
 		t.Errorf("a driver after Close of its client: %v", err)
 	}
@@ -303,10 +260,7 @@ func TestConnections(t *testing.T) {
 
 func named(t *testing.T, s *redistest.Server, name string) int {
 	t.Helper()
-	list, err := s.Do("CLIENT", "LIST")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := errtest.Must(s.Do("CLIENT", "LIST"))(t)
 	return strings.Count(list.(string), " name="+name+" ")
 }
 
@@ -350,15 +304,9 @@ func TestFunctionsThatDoNotEnd(t *testing.T) {
 // session opens a driver with one session.
 func session(t *testing.T, client redis.UniversalClient) driver.Session {
 	t.Helper()
-	d, err := goredis.New(limited(t), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(goredis.New(limited(t), client))(t)
 	t.Cleanup(func() { d.Close() })
-	s, err := d.Open(limited(t), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(limited(t), driver.SessionOptions{TTL: time.Minute}))(t)
 	return s
 }
 
@@ -390,16 +338,10 @@ func mutex(queue string) driver.Request {
 // config trusts the server, and shows what it wants.
 func config(t *testing.T, s *redistest.Server) *tls.Config {
 	t.Helper()
-	authority, err := os.ReadFile(s.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := errtest.Must(os.ReadFile(s.CA))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
-	mine, err := tls.LoadX509KeyPair(s.ClientCert, s.ClientKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mine := errtest.Must(tls.LoadX509KeyPair(s.ClientCert, s.ClientKey))(t)
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{mine}}
 }
 

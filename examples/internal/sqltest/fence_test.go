@@ -134,9 +134,7 @@ func TestARolledBackCheckLeavesNothing(t *testing.T) {
 		tx := begin(t, db)
 		noError(t, check(tx, fence.Token(8)))
 		noError(t, tx.Rollback())
-		if err := check(begin(t, db), fence.Token(7)); err != nil {
-			t.Errorf("token 7 after 8 was rolled back: %v", err)
-		}
+		errtest.Is(t, check(begin(t, db), fence.Token(7)), nil, "token 7 after 8 was rolled back")
 	})
 }
 

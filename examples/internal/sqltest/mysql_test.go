@@ -72,8 +72,6 @@ func TestAWaitMayBeLongerThanTheServers(t *testing.T) {
 			t.Errorf("got %v after %v, want ErrBusy after %v", err, time.Since(began), wait)
 		}
 		commit(t, a)
-		if err := items.Lock(t.Context(), b, 1); err != nil {
-			t.Errorf("afterwards: %v", err)
-		}
+		errtest.Is(t, items.Lock(t.Context(), b, 1), nil, "afterwards")
 	})
 }

@@ -366,9 +366,7 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 			commit(t, a)
 			d.awaitNoWaiter(t)
 			next := begin(t, pool)
-			if err := lock(t.Context(), next); err != nil {
-				t.Fatal("the next transaction:", err)
-			}
+			errtest.MustBe(t, lock(t.Context(), next), nil, "the next transaction")
 			if got := number(t, next, "SELECT stock FROM items WHERE id = 2"); got != 100 {
 				t.Errorf("the lost transaction has left a stock of %d, want 100", got)
 			}
@@ -558,10 +556,7 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 		sets := make([]*rowlock.Names, 8)
 		for i := range sets {
 			db := d.open(t)
-			var err error
-			if sets[i], err = rowlock.NewNames(d.rows, "names"); err != nil {
-				t.Fatal(err)
-			}
+			sets[i] = errtest.Must(rowlock.NewNames(d.rows, "names"))(t)
 			all.Go(func() {
 				isErr(t, sets[i].Create(ctx, db), nil)
 			})
@@ -576,12 +571,8 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-		if err := others.Lock(ctx, b, "x", rowlock.Wait(0)); err != nil {
-			t.Errorf("the same name of another table: %v", err)
-		}
-		if err := sets[1].Create(ctx, d.open(t)); err != nil {
-			t.Errorf("Create while names are locked: %v", err)
-		}
+		errtest.Is(t, others.Lock(ctx, b, "x", rowlock.Wait(0)), nil, "the same name of another table")
+		errtest.Is(t, sets[1].Create(ctx, d.open(t)), nil, "Create while names are locked")
 		if err := sets[1].Lock(ctx, b, ""); err == nil {
 			t.Error("the empty name: want an error")
 		}

@@ -114,9 +114,7 @@ func TestLockInTheCallersTransaction(t *testing.T) {
 			commit(t, holder)
 
 			fresh := begin(t, b)
-			if err := items.Lock(ctx, fresh, 1); err != nil {
-				t.Fatal("after the other's commit:", err)
-			}
+			errtest.MustBe(t, items.Lock(ctx, fresh, 1), nil, "after the other's commit")
 			if got := number(t, fresh, "SELECT stock FROM items WHERE id = 1"); got != 99 {
 				t.Errorf("read under the lock: got %d, want the latest, 99", got)
 			}
