@@ -21,6 +21,10 @@ type Queue struct {
 	Tombstones map[string]Tombstone // by ID of the ticket
 	Followers  []string             // mailboxes
 
+	// Dead, if it is not nil, reports that the process of a session has certainly ended. Then its tickets that are
+	// held, or would be granted, are taken out, unless they have a fixed end.
+	Dead func(exchange.Session) bool `json:"-"`
+
 	*Exchange `json:"-"`
 }
 
@@ -55,23 +59,21 @@ func (q *Queue) begin(now time.Time) *Exchange {
 	return q.Exchange
 }
 
-// settle takes out what has expired, and grants the next waiters: Prefix. It is called again for a
+// settle takes out tickets that have expired or are dead, and grants the next waiters: Prefix. It is called again for a
 // queue that has changed: GrantInTheSameExchange.
 func (q *Queue) settle() {
+	free := q.Capacity
 	for _, t := range slices.Clone(q.Tickets) {
-		if !t.End.After(q.Now) {
+		fits := t.Units <= free
+		switch {
+		case !t.End.After(q.Now) || (t.Held || fits) && !t.Fixed && q.Dead != nil && q.Dead(t.Session):
 			q.bury(t.ID, t.Session.TTL, false) // a late copy of its Join is refused
 			q.remove(t, t.Fixed && t.HoldFor == 0)
-		}
-	}
-	free := q.Capacity
-	for _, t := range q.Tickets {
-		if free -= t.Units; free < 0 {
-			break
-		}
-		if !t.Held {
+			continue
+		case fits && !t.Held:
 			q.grant(t)
 		}
+		free = max(free-t.Units, -1) // the sum of all could be too large a number
 	}
 	for id, t := range q.Tombstones {
 		if !t.End.After(q.Now) {
@@ -132,8 +134,8 @@ func (q *Queue) changed() {
 // clock is the smallest token of now.
 func (q *Queue) clock() uint64 { return uint64(q.Now.UnixMicro() / 10) }
 
-// ticket returns the ticket with an ID, or nil.
-func (q *Queue) ticket(id string) *Ticket {
+// Ticket returns the ticket with an ID, or nil.
+func (q *Queue) Ticket(id string) *Ticket {
 	for _, t := range q.Tickets {
 		if t.ID == id {
 			return t
@@ -144,7 +146,7 @@ func (q *Queue) ticket(id string) *Ticket {
 
 // find returns a ticket of a session, or with a fixed end.
 func (q *Queue) find(s exchange.Session, id string) (*Ticket, error) {
-	if t := q.ticket(id); t != nil && (t.Session.ID == s.ID || t.Fixed) {
+	if t := q.Ticket(id); t != nil && (t.Session.ID == s.ID || t.Fixed) {
 		return t, nil
 	}
 	return nil, driver.ErrGone
@@ -179,7 +181,7 @@ func (q *Queue) status(t *Ticket) exchange.Status {
 
 // Join is [exchange.Store.Join]. ErrBusy leaves no ticket.
 func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
-	if t := q.ticket(j.ID); t != nil { // OneTicket
+	if t := q.Ticket(j.ID); t != nil { // OneTicket
 		if t.Session.ID != j.Session.ID {
 			return st, driver.ErrGone
 		}
@@ -220,6 +222,20 @@ func (q *Queue) Leave(l exchange.Leave) error {
 		q.settle()
 	}
 	return err
+}
+
+// Withdraw is [exchange.Withdrawer.Withdraw].
+func (q *Queue) Withdraw(s exchange.Session, ids []string, clean bool) (gone []bool) {
+	gone = make([]bool, len(ids))
+	for i, id := range ids {
+		if t, err := q.find(s, id); err == nil && t.Session.ID == s.ID {
+			q.remove(t, clean)
+		} else {
+			gone[i] = true
+		}
+	}
+	q.settle()
+	return gone
 }
 
 // Shrink is [exchange.Store.Shrink].
@@ -270,7 +286,7 @@ func (q *Queue) Look(s exchange.Session, id string, extend bool) (st exchange.St
 
 // Ask is [exchange.Store.Ask].
 func (q *Queue) Ask(id string, demand driver.Demand) error {
-	t := q.ticket(id)
+	t := q.Ticket(id)
 	switch {
 	case t == nil:
 		return driver.ErrGone

@@ -60,6 +60,10 @@ var steps = map[string]func(q *rows.Queue, id string, n int) error{
 		_ = q.Leave(l)
 		return nil
 	},
+	"Withdraw": func(q *rows.Queue, id string, n int) error {
+		q.Withdraw(session(n), []string{id, "ticket 0"}, rand.N(2) == 0)
+		return nil
+	},
 	"Shrink": func(q *rows.Queue, id string, n int) error { _ = q.Shrink(session(n), id, 1); return nil },
 	"Keep":   func(q *rows.Queue, id string, n int) error { _ = q.Keep(session(n), id, ttl/3); return nil },
 	"Renew":  func(q *rows.Queue, id string, n int) error { q.Look(session(n), id, true); return nil },
@@ -128,6 +132,70 @@ func TestTheRuleOfAQueue(t *testing.T) {
 			if err := json.Unmarshal([]byte(after), q); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// Promise: a dead session holds nothing and is granted nothing, but keeps what has a fixed end. The next one inherits from a
+// dead holder, and not from a dead waiter.
+func TestTheDeadHoldNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		dead      map[int]bool
+		fixed     bool
+		holds     string
+		inherited bool
+	}{
+		"no one":                            {holds: "a"},
+		"a waiter":                          {dead: map[int]bool{2: true}, holds: "a"},
+		"the holder":                        {dead: map[int]bool{1: true}, holds: "b", inherited: true},
+		"the holder and a waiter":           {dead: map[int]bool{1: true, 2: true}, holds: "c", inherited: true},
+		"the holder, which has a fixed end": {dead: map[int]bool{1: true}, fixed: true, holds: "a"},
+	} {
+		q := &rows.Queue{Name: "q"}
+		rows.Begin(q, start)
+		for i, id := range []string{"a", "b", "c"} {
+			if _, err := q.Join(join(id, i+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.fixed {
+			if err := q.Keep(session(1), "a", ttl/2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q.Dead = func(s exchange.Session) bool {
+			for n := range c.dead {
+				if s.ID == session(n).ID {
+					return true
+				}
+			}
+			return false
+		}
+		rows.Begin(q, start.Add(1))
+		if first := q.Tickets[0]; first.ID != c.holds || !first.Held || first.Inherited != c.inherited {
+			t.Errorf("dead: %s. The first is %+v", name, first)
+		}
+		if gone := q.Withdraw(session(2), []string{"a", "b"}, true); !gone[0] {
+			t.Errorf("dead: %s. A ticket of another session is withdrawn", name)
+		}
+		if len(c.dead) == 0 {
+			if err := q.Leave(leave("a", 1)); err != nil || q.Tickets[0].ID != "c" || !q.Tickets[0].Held {
+				t.Errorf("after a waiter was withdrawn, and the holder has left: %v, %s", err, text(t, q))
+			}
+		}
+	}
+}
+
+// Promise: waiters for any number of units are no reason to grant.
+func TestManyUnitsAreNotGranted(t *testing.T) {
+	q := &rows.Queue{Name: "q", Kind: driver.Semaphore, Capacity: driver.MaxCapacity}
+	for i := range 3000 {
+		q.Tickets = append(q.Tickets, &rows.Ticket{ID: fmt.Sprint(i), Units: driver.MaxCapacity, Session: session(1), End: start.Add(ttl)})
+	}
+	rows.Begin(q, start)
+	for i, one := range q.Tickets {
+		if one.Held != (i == 0) {
+			t.Fatalf("ticket %d is held: %v", i, one.Held)
 		}
 	}
 }
