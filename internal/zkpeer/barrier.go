@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Barrier is a DistributedBarrier of Curator, or a Barrier of kazoo.
+// Barrier is a DistributedBarrier of Curator.
 type Barrier struct {
 	thread *Thread
 	args   Args
@@ -34,8 +34,7 @@ func (b *Barrier) TryWait(ctx context.Context, wait time.Duration) (ok bool, err
 	return ok, err
 }
 
-// DoubleBarrier is a DistributedDoubleBarrier of Curator, or a DoubleBarrier of
-// kazoo. Its thread is one of the members.
+// DoubleBarrier is a DistributedDoubleBarrier of Curator. Its thread is one of the members.
 type DoubleBarrier struct {
 	thread *Thread
 	args   Args

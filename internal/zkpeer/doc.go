@@ -9,20 +9,19 @@
 // thread:
 //
 //	p := zkpeer.Curator(t, server.Addr)
-//	err := p.Lock(ctx, "/stock")                            // a mutex
+//	err := p.Mutex("/stock").Acquire(ctx)
 //	ok, err := p.Thread("b").Write("/config").TryAcquire(ctx, time.Second)
 //	leader := p.Session("c").Latch("/leader", "c")
 //
 // Curator and kazoo use different names for their nodes. On one path their locks
-// do not exclude each other: see LockPatterns. A semaphore of kazoo takes every
-// node for a lease that it finds below its path.
+// do not exclude each other: see LockPatterns.
 //
-// A peer ends with the test, at once: its sessions time out on the server, unless
-// Close has ended them. On Linux it also ends with the test process, however that
-// ends; elsewhere when its pipe does.
+// A peer ends with the test, at once: its sessions time out on the server. On
+// Linux it also ends with the test process, however that ends; elsewhere when its
+// pipe does.
 //
 // A call whose context ends kills the peer, since nobody knows any more what it
-// holds. Who wants to give up waiting uses a timeout, or Interrupt.
+// holds. To give up waiting, use a timeout.
 //
 // The programs are compiled and run where they are needed, with what Debian's
 // packages default-jdk-headless, libcurator-recipes-java and python3-kazoo bring.

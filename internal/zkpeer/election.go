@@ -1,10 +1,6 @@
 package zkpeer
 
-import (
-	"context"
-	"maps"
-	"time"
-)
+import "context"
 
 // Election is one candidate of an election.
 type Election struct {
@@ -31,8 +27,7 @@ func (s *Session) election(family, path, id string) *Election {
 	return &Election{s.thread(family + " " + path + " " + id), family, Args{"path": path, "candidate": id}}
 }
 
-// Start makes it a candidate. One that has resigned may start again. The session
-// gets the events Leader and NotLeader.
+// Start makes it a candidate. One that has resigned may start again.
 func (e *Election) Start() error { return e.brief("start", nil) }
 
 // Leads reports whether it is the leader.
@@ -46,18 +41,10 @@ func (e *Election) Await(ctx context.Context) error {
 	return e.thread.Call(ctx, e.family+".await", e.args, nil)
 }
 
-// TryAwait waits so long at most, and reports whether it is the leader.
-func (e *Election) TryAwait(ctx context.Context, wait time.Duration) (ok bool, err error) {
-	args := maps.Clone(e.args)
-	args["timeout"] = wait.Milliseconds()
-	err = e.thread.Call(ctx, e.family+".await", args, &ok)
-	return ok, err
-}
-
 // Resign ends the leadership of a selector.
 func (e *Election) Resign() error { return e.brief("resign", nil) }
 
-// Participants lists the candidates. Who is last to know may see no leader.
+// Participants lists the candidates of a latch. Who is last to know may see no leader.
 func (e *Election) Participants() (all []Participant, err error) {
 	err = e.brief("participants", &all)
 	return all, err

@@ -24,7 +24,7 @@ func (t *Thread) Write(path string) *Lock { return t.lock("write", path) }
 // SemaphoreMutex is an InterProcessSemaphoreMutex of Curator. No thread owns it.
 func (t *Thread) SemaphoreMutex(path string) *Lock { return t.lock("semaphoremutex", path) }
 
-// Semaphore is an InterProcessSemaphoreV2 of Curator or a Semaphore of kazoo.
+// Semaphore is an InterProcessSemaphoreV2 of Curator.
 func (t *Thread) Semaphore(path string, most int) *Lock {
 	l := t.lock("semaphore", path)
 	l.args["max"] = most
@@ -37,12 +37,6 @@ func (t *Thread) NoLock() *Lock { return t.lock("none", "/") }
 func (t *Thread) lock(kind, path string) *Lock {
 	return &Lock{t, Args{"kind": kind, "path": path}}
 }
-
-// Lock acquires the mutex of that path.
-func (t *Thread) Lock(ctx context.Context, path string) error { return t.Mutex(path).Acquire(ctx) }
-
-// Unlock releases the mutex of that path.
-func (t *Thread) Unlock(path string) error { return t.Mutex(path).Release() }
 
 // Acquire waits for the lock.
 func (l *Lock) Acquire(ctx context.Context) error { return l.AcquireUnits(ctx, 1) }
@@ -61,15 +55,8 @@ func (l *Lock) TryAcquire(ctx context.Context, wait time.Duration) (ok bool, err
 // Release releases what the thread has acquired last.
 func (l *Lock) Release() error { return l.brief("lock.release", nil) }
 
-// Node is the path of the node by which the thread holds.
-func (l *Lock) Node() (path string, err error) {
-	err = l.brief("lock.node", &path)
-	return path, err
-}
-
-// Participants lists those who hold or wait, in order. With Curator they are
-// paths, with kazoo the names of the threads; nodes that the peer takes for no
-// lock are left out.
+// Participants are the paths of those who hold or wait, in order. Nodes that the
+// peer takes for no lock are left out. Curator only.
 func (l *Lock) Participants() (all []string, err error) {
 	err = l.brief("lock.participants", &all)
 	return all, err

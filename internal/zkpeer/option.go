@@ -38,9 +38,6 @@ var (
 // Fast is for benchmarks: the JVM of Curator compiles as well as it can.
 func Fast() Option { return func(s *settings) { s.flags = benchmarkFlags } }
 
-// JVM replaces the flags of the JVM of Curator.
-func JVM(flags ...string) Option { return func(s *settings) { s.flags = flags } }
-
 // LockPatterns makes kazoo respect nodes with other names than its own: "-lock-"
 // is the name that a mutex of Curator gives. They respect kazoo's as little as before.
 func LockPatterns(patterns ...string) Option { return func(s *settings) { s.patterns = patterns } }

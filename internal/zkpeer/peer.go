@@ -65,7 +65,7 @@ func (p *Peer) belongTo(t testing.TB, err error) *Peer {
 }
 
 // RunCurator starts a JVM with Curator, its files in dir, which has to exist. The
-// caller has to Close or Kill it.
+// caller has to Kill it.
 func RunCurator(dir, servers string, opts ...Option) (*Peer, error) {
 	set := apply(opts)
 	cmd, err := java(dir, set.flags, servers, set.timeout())
@@ -76,7 +76,7 @@ func RunCurator(dir, servers string, opts ...Option) (*Peer, error) {
 }
 
 // RunKazoo starts a Python with kazoo, its files in dir, which has to exist. The
-// caller has to Close or Kill it.
+// caller has to Kill it.
 func RunKazoo(dir, servers string, opts ...Option) (*Peer, error) {
 	set := apply(opts)
 	cmd, err := python(dir, append([]string{servers, set.timeout()}, set.patterns...)...)
@@ -115,24 +115,8 @@ func run(what, dir string, cmd *exec.Cmd) (*Peer, error) {
 // Kill ends the peer with SIGKILL: its sessions stay until they time out.
 func (p *Peer) Kill() { p.process.kill() }
 
-// Close ends the sessions, with all that they hold, and then the peer.
-func (p *Peer) Close() error {
-	defer p.Kill()
-	return p.Thread("close").brief("close", nil, nil)
-}
-
-// Pause stops the process with a signal, Resume lets it go on: it does not notice
-// the time in between.
-func (p *Peer) Pause() error { return p.process.Pause() }
-
-// Resume lets a paused peer go on.
-func (p *Peer) Resume() error { return p.process.Resume() }
-
 // Pid is the process id.
 func (p *Peer) Pid() int { return p.process.Pid() }
-
-// Done is closed when the process has ended.
-func (p *Peer) Done() <-chan struct{} { return p.process.done }
 
 func (p *Peer) logPath() string { return filepath.Join(p.Dir, "log") }
 

@@ -25,18 +25,8 @@ type Event struct {
 	Path    string `json:"path"`
 }
 
-// Events. The first ones are those of a connection; the others have the path of
-// the lock.
-const (
-	Connected   = "CONNECTED"   // with kazoo: again as well
-	Suspended   = "SUSPENDED"   // the connection is lost
-	Reconnected = "RECONNECTED" // Curator only
-	Lost        = "LOST"        // the session is lost
-
-	Revoked   = "REVOKE" // somebody asks for a lock back
-	Leader    = "LEADER"
-	NotLeader = "NOT_LEADER"
-)
+// Revoked is the event that somebody asks for a lock back. It has the path of the lock.
+const Revoked = "REVOKE"
 
 // Thread does one thing after the other.
 type Thread struct {
@@ -63,23 +53,6 @@ func (p *Peer) session(name string) *Session {
 func (s *Session) Thread(name string) *Thread { return s.thread("thread " + name) }
 
 func (s *Session) thread(name string) *Thread { return &Thread{s, name} }
-
-// control is a thread that nobody else uses, for what must not wait for others.
-func (s *Session) control() *Thread { return s.thread("control") }
-
-// ID is the id of the session on the server.
-func (s *Session) ID() (id int64, err error) {
-	err = s.control().brief("id", nil, &id)
-	return id, err
-}
-
-// Expire ends the session on the server, with all its nodes. The peer learns it
-// afterwards, and opens a new session.
-func (s *Session) Expire() error { return s.control().brief("expire", nil, nil) }
-
-// Abandon closes the connection and leaves the session on the server, with all
-// its nodes, until it times out there. The peer opens a new session at once.
-func (s *Session) Abandon() error { return s.control().brief("abandon", nil, nil) }
 
 // Await waits for an event that nobody has awaited yet.
 func (s *Session) Await(ctx context.Context, name string) (Event, error) {
@@ -111,8 +84,3 @@ func (s *Session) happened(e Event) {
 	close(s.more)
 	s.more = make(chan struct{})
 }
-
-// Interrupt makes the thread give up what it waits for, which then returns an
-// error: a thread of Curator is interrupted, a lock or an election of kazoo is
-// cancelled.
-func (t *Thread) Interrupt() error { return t.brief("interrupt", nil, nil) }

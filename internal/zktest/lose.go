@@ -8,18 +8,11 @@ import "slices"
 // asked to lose before; 0 ends it.
 func (p *Proxy) LoseReplies(n int, ops ...Op) { p.lose(&loser{left: n, match: oneOf(ops)}) }
 
-// LoseRequests is like [Proxy.LoseReplies], but the server does not get the
-// request.
-func (p *Proxy) LoseRequests(n int, ops ...Op) {
-	p.lose(&loser{left: n, match: oneOf(ops), requests: true})
-}
-
 // LoseReplyTo is like [Proxy.LoseReplies], for the next request that match says
 // yes to.
 func (p *Proxy) LoseReplyTo(match func(request Frame) bool) { p.lose(&loser{left: 1, match: match}) }
 
-// LoseRequest is like [Proxy.LoseRequests], for the next request that match says
-// yes to.
+// LoseRequest is like [Proxy.LoseReplyTo], but the server does not get the request.
 func (p *Proxy) LoseRequest(match func(request Frame) bool) {
 	p.lose(&loser{left: 1, match: match, requests: true})
 }

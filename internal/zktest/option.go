@@ -1,8 +1,6 @@
 package zktest
 
 import (
-	"crypto/sha1"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,7 +17,6 @@ type settings struct {
 	jvm     []string
 	durable bool
 	tls     bool
-	plain   bool                  // beside TLS
 	ca      *testserver.Authority // nil: one of its own
 }
 
@@ -57,19 +54,9 @@ func Tick(d time.Duration) Option {
 	}
 }
 
-// Superuser names a user of the scheme "digest" who may do everything.
-func Superuser(name, password string) Option {
-	sum := sha1.Sum([]byte(name + ":" + password))
-	return Config("DigestAuthenticationProvider.superDigest", name+":"+base64.StdEncoding.EncodeToString(sum[:]))
-}
-
 // MaxBuffer sets how many bytes of data a request or a node may have, about.
 // It is a million otherwise.
 func MaxBuffer(bytes int) Option { return Property("jute.maxbuffer", strconv.Itoa(bytes)) }
-
-// TTLNodes enables nodes that vanish a time after their last change. How often
-// the server looks for them is what Containers says.
-func TTLNodes() Option { return Config("extendedTypesEnabled", "true") }
 
 // Containers sets how often the server looks for containers that have become
 // empty, which is once a minute otherwise.

@@ -14,7 +14,7 @@ func TestNoOrphans(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	testserver.Main(sharing{m}, func(dir string) (addr string, err error) {
+	testserver.Main(m, func(dir string) (addr string, err error) {
 		s, err := zktest.Run(dir)
 		if err != nil {
 			return "", err
@@ -46,20 +46,4 @@ func TestNoLeaks(t *testing.T) {
 	s.Restart()
 	s.Stop()
 	eventually(t, "no goroutines left", func() bool { return runtime.NumGoroutine() <= before })
-}
-
-func TestNoLeaksOfEnsembles(t *testing.T) {
-	before := runtime.NumGoroutine()
-	e, err := zktest.RunEnsemble(t.TempDir(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Freeze(e.Leader())
-	e.Stop()
-	eventually(t, "no goroutines left", func() bool { return runtime.NumGoroutine() <= before })
-	for _, s := range e.Servers {
-		if s.Alive() {
-			t.Errorf("the server on %s is alive", s.Addr)
-		}
-	}
 }

@@ -1,8 +1,6 @@
 package zktest_test
 
 import (
-	"crypto/tls"
-	"io"
 	"net"
 	"reflect"
 	"slices"
@@ -13,20 +11,26 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// startWithProxy is a server that has nothing yet of what tests make, and a proxy.
-func startWithProxy(t *testing.T) (*zktest.Server, *zktest.Proxy) {
-	t.Helper()
-	s := shared(t)
-	c := connect(t, s.Addr)
-	for _, path := range []string{"/a", "/b", "/c", "/d"} {
-		c.reply(c.send(opDelete, body{}.string(path).int32(-1)))
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	for name, test := range map[string]func(t *testing.T, p *zktest.Proxy, direct *client){
+		"disturb": disturb, "lose replies": loseReplies, "lose by name": loseByName,
+		"hold replies": holdReplies, "hold requests": holdRequests, "hold events": holdEvents, "observe": observe,
+	} {
+		t.Run(name, func(t *testing.T) {
+			direct := connect(t, s.Addr)
+			for _, path := range []string{"/a", "/b", "/c", "/d"} { // those of another test
+				direct.reply(direct.send(opDelete, body{}.string(path).int32(-1)))
+			}
+			test(t, zktest.NewProxy(t, s.Addr), direct)
+		})
 	}
-	return s, zktest.NewProxy(t, s.Addr)
 }
 
-func TestHang(t *testing.T) {
-	s, p := startWithProxy(t)
-	c, direct := connect(t, p.Addr), connect(t, s.Addr)
+// What passes may be held up, cut or refused.
+func disturb(t *testing.T, p *zktest.Proxy, direct *client) {
+	c := connect(t, p.Addr)
 	p.Hang()
 	c.send(opCreate, node("/a", persistent))
 	late := dial(t, p.Addr) // new ones hang as well
@@ -39,99 +43,53 @@ func TestHang(t *testing.T) {
 	p.Resume()
 	c.reply(c.xid)
 	late.opened()
-}
 
-func TestCut(t *testing.T) {
-	_, p := startWithProxy(t)
-	c := connect(t, p.Addr)
 	p.Cut()
 	c.ended()
 	again, ok := c.resume(p.Addr)
 	if !ok {
 		t.Fatal("the session is gone")
 	}
-	again.ping()
-}
-
-func TestRefuse(t *testing.T) {
-	_, p := startWithProxy(t)
-	c := connect(t, p.Addr)
 	p.Refuse(true)
 	if _, err := net.Dial("tcp", p.Addr); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	c.ping()
+	again.ping()
 	p.Refuse(false)
 	connect(t, p.Addr).ping()
 }
 
 // The server has done what the client gets no reply to.
-func TestLoseReplies(t *testing.T) {
-	s, p := startWithProxy(t)
-	direct := connect(t, s.Addr)
-	for _, op := range []int32{opCreate, opCreate2, opCreateContainer, opMulti, opDelete} {
+func loseReplies(t *testing.T, p *zktest.Proxy, direct *client) {
+	create := node("/a", persistent)
+	for op, b := range map[int32]body{
+		opCreate: create, opCreate2: create, opContainer: node("/a", container),
+		opMulti:  append(body{}.int32(opCreate).bool(false).int32(-1), create...).int32(-1).bool(true).int32(-1), // with the end
+		opDelete: body{}.string("/").int32(-1),                                                                   // fails, which is a reply as well
+	} {
 		c := connect(t, p.Addr)
 		p.LoseReplies(1, zktest.Op(op))
-		c.do(0, opExists, watched("/", false))
-		b := node("/a", persistent)
-		switch op {
-		case opCreateContainer:
-			b = node("/a", container)
-		case opMulti: // a create, and the end
-			b = append(body{}.int32(opCreate).bool(false).int32(-1), b...).int32(-1).bool(true).int32(-1)
-		case opDelete:
-			b = body{}.string("/").int32(-1) // fails, which is a reply as well
-		}
+		c.do(opExists, watched("/", false))
 		c.send(op, b)
 		c.ended()
 		if op != opDelete {
-			direct.do(0, opDelete, body{}.string("/a").int32(-1))
+			direct.do(opDelete, body{}.string("/a").int32(-1))
 		}
 	}
 	if got := p.Lost(); got != 5 {
 		t.Errorf("got %d lost, want 5", got)
 	}
+	p.LoseReplies(1, zktest.OpConnect)
+	c := dial(t, p.Addr)
+	c.sendOpen(40 * time.Second)
+	c.ended()
 	p.LoseReplies(1)
 	p.LoseReplies(0)
 	connect(t, p.Addr).create("/a", persistent)
 }
 
-func TestLoseRequests(t *testing.T) {
-	s, p := startWithProxy(t)
+func loseByName(t *testing.T, p *zktest.Proxy, direct *client) {
 	c := connect(t, p.Addr)
-	p.LoseRequests(2, zktest.OpCreate, zktest.OpDelete)
-	c.ping()
-	c.send(opCreate, node("/a", persistent))
-	c.ended()
-	c = connect(t, p.Addr)
-	c.send(opDelete, body{}.string("/zookeeper").int32(-1))
-	c.ended()
-	if connect(t, s.Addr).exists("/a") {
-		t.Error("the server has got the request")
-	}
-	connect(t, p.Addr).create("/a", persistent)
-	if got := p.Lost(); got != 2 {
-		t.Errorf("got %d lost, want 2", got)
-	}
-}
-
-// The reply that opens a session can be lost as well.
-func TestLoseOpening(t *testing.T) {
-	t.Parallel()
-	s := zktest.Start(t)
-	p := zktest.NewProxy(t, s.Addr)
-	p.LoseReplies(1, zktest.OpConnect)
-	c := dial(t, p.Addr)
-	c.sendOpen(40 * time.Second)
-	c.ended()
-	if got := s.Figure("global_sessions"); got != 1 {
-		t.Errorf("got %v sessions, want the one that nobody knows", got)
-	}
-}
-
-func TestLoseByName(t *testing.T) {
-	s, p := startWithProxy(t)
-	c, direct := connect(t, p.Addr), connect(t, s.Addr)
 	p.LoseReplyTo(func(f zktest.Frame) bool { return f.Path == "/b" && f.Op == zktest.OpCreate })
 	c.create("/a", persistent)
 	c.exists("/b")
@@ -151,9 +109,8 @@ func TestLoseByName(t *testing.T) {
 	}
 }
 
-func TestHoldReplies(t *testing.T) {
-	s, p := startWithProxy(t)
-	c, other, direct := connect(t, p.Addr), connect(t, p.Addr), connect(t, s.Addr)
+func holdReplies(t *testing.T, p *zktest.Proxy, direct *client) {
+	c, other := connect(t, p.Addr), connect(t, p.Addr)
 	h := p.HoldReplies(zktest.With(zktest.OpCreate))
 	first := c.send(opCreate, node("/a", persistent))
 	if f := <-h.Held(); f.Path != "/a" || f.Err != 0 || f.Zxid == 0 || f.Op != zktest.OpCreate {
@@ -172,9 +129,8 @@ func TestHoldReplies(t *testing.T) {
 	h.Release()
 }
 
-func TestHoldRequests(t *testing.T) {
-	s, p := startWithProxy(t)
-	c, direct := connect(t, p.Addr), connect(t, s.Addr)
+func holdRequests(t *testing.T, p *zktest.Proxy, direct *client) {
+	c := connect(t, p.Addr)
 	creates, deletes := p.HoldRequests(zktest.With(zktest.OpCreate)), p.HoldRequests(zktest.With(zktest.OpDelete))
 	create := c.send(opCreate, node("/a", persistent))
 	c.send(opDelete, body{}.string("/a").int32(-1))
@@ -197,9 +153,8 @@ func TestHoldRequests(t *testing.T) {
 }
 
 // An event that is held back holds back the replies behind it.
-func TestHoldEvents(t *testing.T) {
-	s, p := startWithProxy(t)
-	c, direct := connect(t, p.Addr), connect(t, s.Addr)
+func holdEvents(t *testing.T, p *zktest.Proxy, direct *client) {
+	c := connect(t, p.Addr)
 	c.send(opExists, watched("/a", true))
 	c.reply(c.xid)
 	h := p.HoldReplies(zktest.With(zktest.OpEvent))
@@ -216,8 +171,7 @@ func TestHoldEvents(t *testing.T) {
 	c.reply(ask)
 }
 
-func TestObserve(t *testing.T) {
-	_, p := startWithProxy(t)
+func observe(t *testing.T, p *zktest.Proxy, _ *client) {
 	var seen []string
 	bytes := map[bool]int64{}
 	p.Observe(func(f zktest.Frame) {
@@ -230,14 +184,14 @@ func TestObserve(t *testing.T) {
 	})
 	c := connect(t, p.Addr)
 	c.create("/a", persistent)
-	c.do(0, opGetData, watched("/a", true))
+	c.do(opGetData, watched("/a", true))
 	c.ping()
 	c.send(opDelete, body{}.string("/a").int32(-1))
 	c.frame()
 	c.reply(c.xid)
 	c.sendAs(-4, opAuth, body{}.int32(0).string("digest").string("a:b"))
 	c.reply(-4)
-	c.do(0, opClose, nil)
+	c.do(opClose, nil)
 	p.Observe(nil)
 	want := strings.Split("connect ,connect !,create /a,create /a!,getData /a,getData /a!,ping ,ping !,"+
 		"delete /a,event /a!,delete /a!,auth ,auth !,close ,close !", ",")
@@ -252,30 +206,5 @@ func TestObserve(t *testing.T) {
 	}
 	if got := p.Requests(zktest.OpCreate, zktest.OpDelete, zktest.OpSync); got != 2 {
 		t.Errorf("got %d requests, want 2", got)
-	}
-}
-
-// Words of four letters and TLS pass as they come.
-func TestRawPasses(t *testing.T) {
-	t.Parallel()
-	s := zktest.Start(t, zktest.TLS(), zktest.PlainToo(), zktest.Config("ssl.clientAuth", "none"))
-	p := zktest.NewProxy(t, s.Addr)
-	word := dial(t, p.Addr)
-	if _, err := word.Write([]byte("ruok")); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 4)
-	if _, err := io.ReadFull(word, b); err != nil || string(b) != "imok" {
-		t.Errorf("got %q, %v, want imok", b, err)
-	}
-	conn, err := tls.Dial("tcp", p.Addr, &tls.Config{RootCAs: trusted(t, s)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := wrap(t, conn)
-	c.open(4 * time.Second)
-	c.ping()
-	if got := p.ToServer(); got.Frames != 0 || got.Bytes < 100 {
-		t.Errorf("got %+v, want only the bytes of TLS", got)
 	}
 }

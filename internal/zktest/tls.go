@@ -12,10 +12,6 @@ import (
 // all. The server's certificate is for localhost and 127.0.0.1.
 func TLS() Option { return func(s *settings) { s.tls = true } }
 
-// PlainToo lets a server with TLS accept connections without it as well, on
-// the same port.
-func PlainToo() Option { return func(s *settings) { s.plain = true } }
-
 // prepareTLS makes the authority and both certificates, and returns the lines
 // of the configuration that name them.
 func (s *Server) prepareTLS() (string, error) {
@@ -36,12 +32,8 @@ func (s *Server) prepareTLS() (string, error) {
 	if s.secure, err = ca.ClientConfig(s.ClientCert, s.ClientKey); err != nil {
 		return "", err
 	}
-	ports := "secureClientPortAddress=127.0.0.1\nsecureClientPort=%d\n"
-	if s.set.plain {
-		ports = plainPort + "client.portUnification=true\n" +
-			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider\n"
-	}
-	return fmt.Sprintf(ports+"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"+
+	return fmt.Sprintf("secureClientPortAddress=127.0.0.1\nsecureClientPort=%d\n"+
+		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"+
 		"ssl.keyStore.location=%s\nssl.trustStore.location=%s\n", s.Port, escape(own), escape(ca.Path)), nil
 }
 

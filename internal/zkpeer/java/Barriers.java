@@ -47,24 +47,15 @@ final class Barriers {
         int members = r.number("members");
         DistributedDoubleBarrier barrier =
                 s.recipe(key, () -> new DistributedDoubleBarrier(s.client, r.path(), members));
-        long timeout = r.number("timeout", -1);
         switch (r.op()) {
             case "doublebarrier.enter":
-                boolean entered = true;
-                if (timeout >= 0) {
-                    entered = barrier.enter(timeout, TimeUnit.MILLISECONDS);
-                } else {
-                    barrier.enter();
-                }
+                barrier.enter();
                 hear(s, r.path());
-                return entered;
+                return null;
             case "doublebarrier.leave":
                 s.forget(key); // its node is gone, and so is its name
-                if (timeout >= 0) {
-                    return barrier.leave(timeout, TimeUnit.MILLISECONDS);
-                }
                 barrier.leave();
-                return true;
+                return null;
             default:
                 throw new UnsupportedOperationException(r.op());
         }

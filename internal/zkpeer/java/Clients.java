@@ -64,8 +64,4 @@ final class Clients {
             thread.join();
         }
     }
-
-    void close() throws InterruptedException {
-        close(sessions.values().stream().map(s -> s.client).toList());
-    }
 }

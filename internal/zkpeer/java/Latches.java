@@ -2,9 +2,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
-import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.leader.Participant;
 
 /** Latches are the operations of LeaderLatch. */
@@ -13,7 +11,7 @@ final class Latches {
 
     static Object run(Session s, Request r) throws Exception {
         String key = "latch " + r.path() + " " + r.text("candidate");
-        LeaderLatch latch = s.recipe(key, () -> make(s, r));
+        LeaderLatch latch = s.recipe(key, () -> new LeaderLatch(s.client, r.path(), r.text("candidate")));
         switch (r.op()) {
             case "latch.start":
                 latch.start();
@@ -21,9 +19,6 @@ final class Latches {
             case "latch.leads":
                 return latch.hasLeadership();
             case "latch.await":
-                if (r.has("timeout")) {
-                    return latch.await(r.number("timeout"), TimeUnit.MILLISECONDS);
-                }
                 latch.await();
                 return true;
             case "latch.participants":
@@ -37,23 +32,7 @@ final class Latches {
         }
     }
 
-    private static LeaderLatch make(Session s, Request r) {
-        LeaderLatch latch = new LeaderLatch(s.client, r.path(), r.text("candidate"));
-        latch.addListener(new LeaderLatchListener() {
-            @Override
-            public void isLeader() {
-                s.event("LEADER", r.path());
-            }
-
-            @Override
-            public void notLeader() {
-                s.event("NOT_LEADER", r.path());
-            }
-        });
-        return latch;
-    }
-
-    static List<Object> list(Collection<Participant> participants) {
+    private static List<Object> list(Collection<Participant> participants) {
         List<Object> all = new ArrayList<>();
         for (Participant p : participants) {
             all.add(Map.of("id", p.getId(), "leader", p.isLeader()));

@@ -9,11 +9,6 @@ interface Lock {
 
     default void release() throws Exception { }
 
-    /** The path of the node by which the calling thread holds. */
-    default String node() throws Exception {
-        throw new UnsupportedOperationException();
-    }
-
     /** The paths of the nodes of all that hold or wait. */
     default Collection<String> participants() throws Exception {
         throw new UnsupportedOperationException();

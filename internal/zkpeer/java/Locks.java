@@ -19,8 +19,6 @@ final class Locks {
             case "lock.release":
                 lock.release();
                 return null;
-            case "lock.node":
-                return lock.node();
             case "lock.participants":
                 return lock.participants();
             case "lock.revocable":

@@ -14,7 +14,7 @@ public final class Main {
 
     private final Clients clients;
     private final Wire wire;
-    private final ConcurrentMap<String, Worker> workers = new ConcurrentHashMap<>();
+    private final ConcurrentMap<String, ExecutorService> workers = new ConcurrentHashMap<>();
 
     private Main(Clients clients, Wire wire) {
         this.clients = clients;
@@ -24,13 +24,9 @@ public final class Main {
     private void serve() throws Exception {
         for (Request r; (r = wire.read()) != null; ) {
             Request request = r;
-            Worker worker = workers.computeIfAbsent(r.thread(), Worker::new);
-            if (r.op().equals("interrupt")) {
-                worker.thread.interrupt();
-                wire.reply(r.id(), null);
-            } else {
-                worker.executor.execute(() -> answer(request));
-            }
+            // A lock of Curator belongs to the thread that has acquired it: each has one for ever.
+            ExecutorService worker = workers.computeIfAbsent(r.thread(), Main::worker);
+            worker.execute(() -> answer(request));
         }
     }
 
@@ -40,19 +36,9 @@ public final class Main {
         } catch (Throwable t) {
             wire.fail(r.id(), t);
         }
-        if (r.op().equals("close")) {
-            Runtime.getRuntime().halt(0);
-        }
     }
 
-    /** Worker has one thread for ever: a lock of Curator belongs to the thread that has acquired it. */
-    private static final class Worker {
-        final ExecutorService executor;
-        volatile Thread thread;
-
-        Worker(String name) {
-            executor = Executors.newSingleThreadExecutor(task -> thread = new Thread(task, name));
-            executor.execute(() -> { }); // starts the thread
-        }
+    private static ExecutorService worker(String name) {
+        return Executors.newSingleThreadExecutor(task -> new Thread(task, name));
     }
 }

@@ -1,4 +1,3 @@
-import java.lang.reflect.Method;
 import java.util.Collection;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -26,14 +25,6 @@ final class MutexLock implements Lock {
     @Override
     public void release() throws Exception {
         mutex.release();
-    }
-
-    /** Curator tells its subclasses only. */
-    @Override
-    public String node() throws Exception {
-        Method method = InterProcessMutex.class.getDeclaredMethod("getLockPath");
-        method.setAccessible(true);
-        return (String) method.invoke(mutex);
     }
 
     @Override

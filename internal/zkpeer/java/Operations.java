@@ -7,22 +7,11 @@ final class Operations {
         switch (family) {
             case "contest":
                 return Contests.run(clients, r);
-            case "close":
-                clients.close();
-                return null;
             default:
         }
         Session s = clients.session(r.session());
         switch (family) {
             case "connect":
-                return null;
-            case "id":
-                return s.id();
-            case "expire":
-                s.expire();
-                return null;
-            case "abandon":
-                s.abandon();
                 return null;
             case "lock":
                 return Locks.run(s, r);

@@ -4,16 +4,12 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 
 /** Selector leads until it is told to resign. When the connection is lost, Curator interrupts it. */
 final class Selector extends LeaderSelectorListenerAdapter {
-    private final Session session;
-    private final String path;
     private final LeaderSelector selector;
     private boolean started;
     private boolean leads;
     private boolean resigned;
 
     private Selector(Session session, String path, String id) {
-        this.session = session;
-        this.path = path;
         selector = new LeaderSelector(session.client, path, this);
         selector.setId(id);
     }
@@ -28,12 +24,11 @@ final class Selector extends LeaderSelectorListenerAdapter {
             case "selector.leads":
                 return mine.selector.hasLeadership();
             case "selector.await":
-                return mine.await(r.number("timeout", -1));
+                mine.await();
+                return null;
             case "selector.resign":
                 mine.resign();
                 return null;
-            case "selector.participants":
-                return Latches.list(mine.selector.getParticipants());
             case "selector.close":
                 s.forget(key);
                 mine.selector.close();
@@ -61,16 +56,10 @@ final class Selector extends LeaderSelectorListenerAdapter {
         }
     }
 
-    private synchronized boolean await(long millis) throws InterruptedException {
-        long end = System.nanoTime() + millis * 1_000_000;
+    private synchronized void await() throws InterruptedException {
         while (!leads) {
-            long left = millis < 0 ? 1000 : (end - System.nanoTime()) / 1_000_000;
-            if (left <= 0) {
-                return false;
-            }
-            wait(left);
+            wait();
         }
-        return true;
     }
 
     private synchronized void resign() throws InterruptedException {
@@ -86,7 +75,6 @@ final class Selector extends LeaderSelectorListenerAdapter {
 
     @Override
     public void takeLeadership(CuratorFramework client) throws Exception {
-        session.event("LEADER", path);
         try {
             synchronized (this) {
                 leads = true;
@@ -100,7 +88,6 @@ final class Selector extends LeaderSelectorListenerAdapter {
                 leads = false;
                 notifyAll();
             }
-            session.event("NOT_LEADER", path);
         }
     }
 }

@@ -10,12 +10,10 @@ import org.apache.curator.framework.recipes.locks.Lease;
 /** SemaphoreLock gives back what it has acquired last. */
 final class SemaphoreLock implements Lock {
     private final InterProcessSemaphoreV2 semaphore;
-    private final String path;
     private final Deque<Collection<Lease>> held = new ArrayDeque<>();
 
     SemaphoreLock(CuratorFramework client, String path, int max) {
         semaphore = new InterProcessSemaphoreV2(client, path, max);
-        this.path = path;
     }
 
     @Override
@@ -36,15 +34,5 @@ final class SemaphoreLock implements Lock {
             throw new NoSuchElementException("no lease is held");
         }
         semaphore.returnAll(held.pop());
-    }
-
-    @Override
-    public String node() {
-        return path + "/leases/" + held.peek().iterator().next().getNodeName();
-    }
-
-    @Override
-    public Collection<String> participants() throws Exception {
-        return semaphore.getParticipantNodes();
     }
 }

@@ -1,20 +1,15 @@
-"""Elections of kazoo: who is elected leads until it is told to resign, or its session is lost."""
+"""Elections of kazoo: who is elected leads until it is told to resign."""
 
 import threading
-
-from kazoo.protocol.states import KazooState
 
 
 class Candidate:
     def __init__(self, session, path, name):
-        self.session = session
-        self.path = path
         self.election = session.client.Election(path, name)
         self.changed = threading.Condition()
         self.running = False
         self.leads = False
         self.over = False
-        session.client.add_listener(self.look)
 
     def start(self):
         with self.changed:
@@ -32,24 +27,18 @@ class Candidate:
 
     def lead(self):
         self.set(leads=True)
-        self.session.event("LEADER", self.path)
         with self.changed:
             self.changed.wait_for(lambda: self.over)
         self.set(leads=False)
-        self.session.event("NOT_LEADER", self.path)
-
-    def look(self, state):
-        if state == KazooState.LOST:
-            self.set(over=True)
 
     def set(self, **values):
         with self.changed:
             self.__dict__.update(values)
             self.changed.notify_all()
 
-    def wait(self, timeout):
+    def wait(self):
         with self.changed:
-            return self.changed.wait_for(lambda: self.leads, None if timeout is None else timeout / 1000)
+            self.changed.wait_for(lambda: self.leads)
 
     def resign(self):
         with self.changed:
@@ -68,7 +57,7 @@ class Candidate:
             self.changed.wait_for(lambda: not self.running)
 
 
-def run(session, worker, request):
+def run(session, request):
     op, path, name = request["op"], request["path"], request["candidate"]
     with session.sessions.lock:  # other threads may ask for it
         candidate = session.recipe(("election", path, name), lambda: Candidate(session, path, name))
@@ -77,11 +66,9 @@ def run(session, worker, request):
     if op == "selector.leads":
         return candidate.leads
     if op == "selector.await":
-        return candidate.wait(request.get("timeout"))
+        return candidate.wait()
     if op == "selector.resign":
         return candidate.resign()
-    if op == "selector.participants":
-        return [{"id": c, "leader": i == 0} for i, c in enumerate(candidate.election.contenders())]
     if op == "selector.close":
         return candidate.close()
     raise NotImplementedError(op)

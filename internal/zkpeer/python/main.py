@@ -27,9 +27,6 @@ class Wire:
             self.out.write(json.dumps(line) + "\n")
             self.out.flush()
 
-    def event(self, session, name, path=""):
-        self.write({"event": name, "session": session, "path": path})
-
 
 class Worker:
     """Has one thread for ever."""
@@ -37,33 +34,25 @@ class Worker:
     def __init__(self, name, answer):
         self.requests = queue.Queue()
         self.answer = answer
-        self.waiting = None  # what can be cancelled
         threading.Thread(target=self.run, name=name, daemon=True).start()
 
     def run(self):
         while True:
-            self.answer(self, self.requests.get())
-
-    def interrupt(self):
-        waiting = self.waiting
-        if waiting is not None:
-            waiting.cancel()
+            self.answer(self.requests.get())
 
 
 def main():
     servers, timeout, patterns = sys.argv[1], float(sys.argv[2]) / 1000, sys.argv[3:]
     wire = Wire(sys.stdout)
     sys.stdout = sys.stderr  # whatever else is said is no answer
-    sessions = Sessions(servers, timeout, patterns, wire)
+    sessions = Sessions(servers, timeout, patterns)
 
-    def answer(worker, request):
+    def answer(request):
         try:
-            value = operations.run(sessions, worker, request)
+            value = operations.run(sessions, request)
             wire.write({"id": request["id"], "value": value})
         except Exception as e:
             wire.write({"id": request["id"], "error": repr(e)})
-        if request["op"] == "close":
-            os._exit(0)
 
     workers = {}
     for line in sys.stdin:
@@ -71,11 +60,7 @@ def main():
         name = request["session"] + "/" + request["thread"]
         if name not in workers:
             workers[name] = Worker(name, answer)
-        if request["op"] == "interrupt":
-            workers[name].interrupt()
-            wire.write({"id": request["id"], "value": None})
-        else:
-            workers[name].requests.put(request)
+        workers[name].requests.put(request)
     os._exit(0)  # whoever has started this is gone: nobody waits for the sessions
 
 
