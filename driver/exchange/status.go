@@ -78,7 +78,7 @@ type Status struct {
 	Fixed     bool
 	Left      time.Duration // until its own end, if it has one: Fixed, Evicted or Stray
 	Hold      time.Duration // of a fixed ticket: how long the fixed time is that ends then
-	Due       time.Duration // of a waiter near the front: until a ticket in front of it may expire; 0: no expiry timer
+	Due       time.Duration // of a waiter near the front: until it, or a ticket in front of it, may expire; 0: no expiry timer
 	Ahead     int           // of a waiter with an expiry timer: how many waiters are in front of it
 	Unsettled bool          // its queue: a holder has expired, or the first waiter fits
 	Blocked   bool          // of the first waiter: a program that sends no events keeps it out; the client polls

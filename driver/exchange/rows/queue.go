@@ -168,10 +168,9 @@ func (q *Queue) status(t *Ticket) exchange.Status {
 		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !q.Tickets[len(q.Tickets)-1].Held
 		return st
 	}
+	st.Due = st.Left // it may expire itself, and Await is to say so
 	for _, front := range q.Tickets[:slices.Index(q.Tickets, t)] {
-		if left := front.End.Sub(q.Now); st.Due == 0 || left < st.Due {
-			st.Due = left
-		}
+		st.Due = min(st.Due, front.End.Sub(q.Now))
 		if !front.Held {
 			st.Ahead++
 		}
