@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -34,20 +33,18 @@ func (w *World) Disturb(n Network) {
 	w.network = n
 }
 
-// link is the connection of a store.
+// link is the connection of a store. World.mu guards all but the first two.
 type link struct {
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
 
-	mu       sync.Mutex
-	requests chan struct{} // while it is not nil, requests wait until it is closed
-	replies  chan struct{} // the same
-	deaf     bool          // events are lost
-	cut      chan struct{} // closed when the connection is lost
+	// While these are not nil, requests, or replies, wait until it is closed, and events are lost.
+	requests, replies, deaf chan struct{}
+	cut                     chan struct{} // closed when the connection is lost
 }
 
-func newLink() *link {
-	l := &link{cut: make(chan struct{})}
+func newLink() (l link) {
+	l.cut = make(chan struct{})
 	l.ctx, l.close = context.WithCancel(context.Background())
 	return l
 }
@@ -62,11 +59,8 @@ func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T
 	var none T
 	w := s.w
 	w.mu.Lock()
-	n := w.network
+	n, cut, requests := w.network, s.cut, s.requests
 	w.mu.Unlock()
-	s.link.mu.Lock()
-	cut, requests := s.link.cut, s.link.requests
-	s.link.mu.Unlock()
 	if err := s.wait(ctx, cut, requests, n.delay()); err != nil {
 		return none, err
 	}
@@ -78,9 +72,9 @@ func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T
 		return none, fmt.Errorf("request: %w", errLost)
 	}
 	got, err := run(w, effect)
-	s.link.mu.Lock()
-	replies := s.link.replies
-	s.link.mu.Unlock()
+	w.mu.Lock()
+	replies := s.replies
+	w.mu.Unlock()
 	if err := s.wait(ctx, cut, replies, n.delay()); err != nil {
 		return none, err
 	}
@@ -88,6 +82,12 @@ func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T
 		return none, fmt.Errorf("reply: %w", errLost)
 	}
 	return got, err
+}
+
+// do is request for an exchange without a result.
+func do(ctx context.Context, s *Store, effect func(now time.Time) error) error {
+	_, err := request(ctx, s, func(now time.Time) (struct{}, error) { return struct{}{}, effect(now) })
+	return err
 }
 
 // clock is the time of the backend: the wall clock without the steady one, so that an end and what is
@@ -108,13 +108,13 @@ func (s *Store) wait(ctx context.Context, cut, until <-chan struct{}, d time.Dur
 		case <-cut:
 			return errLost
 		case <-ctx.Done():
-		case <-s.link.ctx.Done():
+		case <-s.ctx.Done():
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case s.link.ctx.Err() != nil:
+	case s.ctx.Err() != nil:
 		return errShut
 	case d > 0:
 		return backoff.Sleep(ctx, d)
@@ -131,71 +131,57 @@ func (n *Network) delay() time.Duration {
 	return rand.N(n.Longest)
 }
 
-// all calls f for each store, and returns what calls undo for each.
-func (w *World) all(f func(*link) (undo func(*link))) (undo func()) {
-	w.mu.Lock()
-	stores := slices.Clone(w.links)
-	w.mu.Unlock()
-	undos := make([]func(*link), len(stores))
-	for i, s := range stores {
-		s.link.mu.Lock()
-		undos[i] = f(s.link)
-		s.link.mu.Unlock()
-	}
-	return func() {
-		for i, s := range stores {
-			s.link.mu.Lock()
-			undos[i](s.link)
-			s.link.mu.Unlock()
-		}
-	}
-}
-
 // Hang holds back every request until resume is called.
 func (w *World) Hang() (resume func()) {
-	return w.all(func(l *link) func(*link) {
-		until := make(chan struct{})
-		l.requests = until
-		return func(l *link) { l.requests = nil; close(until) }
-	})
+	return w.hold(func(s *Store) *chan struct{} { return &s.requests })
 }
 
 // HoldReplies holds back every reply until resume is called.
 func (w *World) HoldReplies() (resume func()) {
-	return w.all(func(l *link) func(*link) {
-		until := make(chan struct{})
-		l.replies = until
-		return func(l *link) { l.replies = nil; close(until) }
-	})
+	return w.hold(func(s *Store) *chan struct{} { return &s.replies })
 }
 
 // LoseEvents loses every event until resume is called.
 func (w *World) LoseEvents() (resume func()) {
-	return w.all(func(l *link) func(*link) {
-		l.deaf = true
-		return func(l *link) { l.deaf = false }
-	})
+	return w.hold(func(s *Store) *chan struct{} { return &s.deaf })
+}
+
+func (w *World) hold(what func(*Store) *chan struct{}) (resume func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stores, until := slices.Clone(w.stores), make(chan struct{})
+	for _, s := range stores {
+		*what(s) = until
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, s := range stores {
+			*what(s) = nil
+		}
+		close(until)
+	}
 }
 
 // Crash loses all connections, with the events that are on their way. The rows stay: the backend
 // writes them before it replies. History is that of the server that answers from then on.
 func (w *World) Crash(history string) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.history = history
 	for _, m := range w.mail {
-		m.lose()
+		m.all, m.lost = nil, true
+		m.ring()
 	}
-	w.mu.Unlock()
-	w.all(func(l *link) func(*link) {
-		close(l.cut)
-		l.cut = make(chan struct{})
-		return nil
-	})
+	for _, s := range w.stores {
+		close(s.cut)
+		s.cut = make(chan struct{})
+	}
 }
 
 // mailbox is a client that listens.
 type mailbox struct {
-	link *link
+	s    *Store
 	wake chan struct{} // has room for one
 	all  []exchange.Event
 	lost bool
@@ -208,22 +194,11 @@ func (m *mailbox) ring() {
 	}
 }
 
-func (m *mailbox) lose() {
-	m.all, m.lost = nil, true
-	m.ring()
-}
-
 // send puts an event into a mailbox, if a client listens there. World.mu is held, and the exchange
 // takes effect at the same moment.
 func (w *World) send(to string, ev exchange.Event) {
 	m := w.mail[to]
-	if m == nil || happens(w.network.LoseEvent) {
-		return
-	}
-	m.link.mu.Lock()
-	deaf := m.link.deaf
-	m.link.mu.Unlock()
-	if deaf {
+	if m == nil || m.s.deaf != nil || happens(w.network.LoseEvent) {
 		return
 	}
 	m.all = append(m.all, ev)
@@ -243,7 +218,7 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 	if s.Script.Listen != nil {
 		return s.Script.Listen(ctx, name, up, receive)
 	}
-	m := &mailbox{link: s.link, wake: make(chan struct{}, 1)}
+	m := &mailbox{s: s, wake: make(chan struct{}, 1)}
 	if s.w.has(Listen) {
 		up()
 		up = func() {}
@@ -251,7 +226,7 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 			return err
 		}
 	}
-	if _, err := request(ctx, s, func(time.Time) (struct{}, error) { s.w.mail[name] = m; return struct{}{}, nil }); err != nil {
+	if err := do(ctx, s, func(time.Time) error { s.w.mail[name] = m; return nil }); err != nil {
 		return err
 	}
 	defer func() {
@@ -267,7 +242,7 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 		case <-m.wake:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.link.ctx.Done():
+		case <-s.ctx.Done():
 			return errShut
 		}
 		s.w.mu.Lock()
@@ -286,17 +261,18 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 // Close implements [exchange.Store].
 func (s *Store) Close() {
 	if !s.w.has(Close) {
-		s.link.close()
+		s.close()
 	}
 }
 
 // Connections counts the stores that are not closed.
 func (w *World) Connections() (n int) {
-	w.all(func(l *link) func(*link) {
-		if l.ctx.Err() == nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.stores {
+		if s.ctx.Err() == nil {
 			n++
 		}
-		return nil
-	})
+	}
 	return n
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
@@ -32,11 +34,7 @@ func (w *World) Optional(dir string) *Optional {
 }
 
 // Driver is the client of package exchange on a store, as [Store.Driver].
-func (o *Optional) Driver() *exchange.Driver {
-	d := exchange.New(o, exchange.NewMailbox())
-	d.SetClock(sinceEpoch)
-	return d
-}
+func (o *Optional) Driver() *exchange.Driver { return newDriver(o) }
 
 // Begin implements [exchange.Store].
 func (o *Optional) Begin(ctx context.Context, row exchange.Session) (exchange.Begun, error) {
@@ -83,13 +81,7 @@ func (o *Optional) Close() {
 
 // Confirm implements [exchange.Confirmer]. The replica has a ticket as soon as this has asked for that.
 func (o *Optional) Confirm(ctx context.Context, _ exchange.Session, ref exchange.Ref, _ bool) (undone bool, err error) {
-	_, err = request(ctx, o.Store, func(time.Time) (struct{}, error) {
-		if t := o.w.tickets[ref.ID]; t != nil && !o.w.has(Confirm) {
-			t.copied = true
-		}
-		return struct{}{}, nil
-	})
-	return false, err
+	return false, do(ctx, o.Store, func(time.Time) error { o.w.copied[ref.ID] = !o.w.has(Confirm); return nil })
 }
 
 // Failover has the replica take over. It has no ticket but those whose grants were confirmed.
@@ -97,23 +89,20 @@ func (w *World) Failover() {
 	w.Crash("the replica")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.tickets {
-		if !t.copied {
-			w.remove(t, true)
-		}
+	for _, q := range w.queues {
+		q.Tickets = slices.DeleteFunc(q.Tickets, func(t *rows.Ticket) bool { return !w.copied[t.ID] })
 	}
 }
 
 // RaiseAll implements [exchange.Raiser].
 func (o *Optional) RaiseAll(ctx context.Context, floor uint64) error {
-	_, err := request(ctx, o.Store, func(time.Time) (struct{}, error) {
-		for _, q := range o.w.queues {
-			q.last = max(q.last, floor)
+	return do(ctx, o.Store, func(now time.Time) error {
+		for name := range o.w.queues {
+			o.w.queue(name, now).Raise(floor)
 		}
 		if !o.w.has(RaiseAll) {
 			o.w.floor = max(o.w.floor, floor)
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // Rowless is one client of a world in which sessions have no rows. Each ticket has an end, which a
@@ -20,15 +20,14 @@ var _ exchange.Traited = (*Rowless)(nil)
 // Rowless makes a client.
 func (w *World) Rowless() *Rowless {
 	s := w.Store()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rowless = true
 	return &Rowless{s, s}
 }
 
 // Driver is the client of package exchange on a store, as [Store.Driver].
-func (r *Rowless) Driver() *exchange.Driver {
-	d := exchange.New(r, exchange.NewMailbox())
-	d.SetClock(sinceEpoch)
-	return d
-}
+func (r *Rowless) Driver() *exchange.Driver { return newDriver(r) }
 
 // Traits implements [exchange.Traited].
 func (r *Rowless) Traits() exchange.Traits {
@@ -36,62 +35,21 @@ func (r *Rowless) Traits() exchange.Traits {
 }
 
 // Begin implements [exchange.Store].
-//
-// What it notes never ends: it stands for the owner, TTL and mailbox in the row of each ticket.
-func (r *Rowless) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
-	return request(ctx, r.s, func(now time.Time) (exchange.Begun, error) {
-		r.s.w.sessions[o.ID] = &session{id: o.ID, owner: o.Owner, ttl: o.TTL, mailbox: o.Mailbox, end: now.Add(100 * 365 * 24 * time.Hour)}
-		return exchange.Begun{}, nil
-	})
-}
-
-// extend moves the end of a ticket.
-func (t *ticket) extend(now time.Time) {
-	if !t.fixed && !t.evicted {
-		t.rowless, t.ends = true, now.Add(t.session.ttl)
-	}
-}
-
-// Join implements [exchange.Store].
-func (r *Rowless) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
-	sent := sinceEpoch()
-	return request(ctx, r.s, func(now time.Time) (exchange.Status, error) {
-		w := r.s.w
-		if w.settle(w.queue(j.Queue), now) && j.NoWait {
-			return exchange.Status{}, driver.ErrBusy
-		}
-		stood := w.tickets[j.ID] != nil
-		st, err := w.join(j, now)
-		if err != nil || stood && w.has(Sent) {
-			return st, err
-		}
-		t := w.tickets[j.ID]
-		t.extend(now)
-		st = w.status(t, now)
-		st.At, st.Sent = now, sent
-		return st, nil
-	})
+func (r *Rowless) Begin(ctx context.Context, _ exchange.Session) (exchange.Begun, error) {
+	_, err := r.Clock(ctx)
+	return exchange.Begun{}, err
 }
 
 // End implements [exchange.Store].
-func (r *Rowless) End(ctx context.Context, _ exchange.Session, tickets []exchange.Leave) (queues []string, err error) {
-	return request(ctx, r.s, func(now time.Time) (queues []string, err error) {
-		w := r.s.w
+func (r *Rowless) End(ctx context.Context, _ exchange.Session, tickets []exchange.Leave) ([]string, error) {
+	return nil, do(ctx, r.s, func(now time.Time) error {
 		for _, l := range tickets {
-			if w.has(Leavers) {
-				break
-			}
-			if l.Tombstone > 0 {
-				w.tombs[l.ID] = now.Add(l.Tombstone)
-			}
-			if t := w.find(l.Session.ID, l.Queue, l.ID, false, now); t != nil && !(l.Unfixed && t.fixed) {
-				w.remove(t, false)
-			}
-			if !w.has(GrantInEnd) && w.settle(w.queue(l.Queue), now) {
-				queues = append(queues, l.Queue)
+			if w := r.s.w; !w.has(Leavers) {
+				leave := func(q *rows.Queue) error { return q.Leave(l) }
+				_ = w.exchange(l.Queue, now, w.has(GrantInEnd), leave) // or it does not stand
 			}
 		}
-		return queues, nil
+		return nil
 	})
 }
 
@@ -111,17 +69,13 @@ func (r *Rowless) Look(ctx context.Context, o exchange.Session, tickets []exchan
 
 // look settles the queues of tickets, and extends the first of these.
 func (r *Rowless) look(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) ([]exchange.Status, error) {
-	sent := sinceEpoch()
 	return request(ctx, r.s, func(now time.Time) (all []exchange.Status, err error) {
 		w := r.s.w
 		for i, ref := range tickets {
-			unsettled := w.settle(w.queue(ref.Queue), now)
-			if t := w.find(o.ID, ref.Queue, ref.ID, false, now); t != nil && (i < extend || w.has(Extend)) {
-				t.extend(now)
-			}
-			st := w.look(o.ID, ref, now)
-			st.At, st.Sent, st.Unsettled = now, sent, st.Unsettled || unsettled
-			all = append(all, st)
+			_ = w.exchange(ref.Queue, now, false, func(q *rows.Queue) error {
+				all = append(all, w.look(o, q, ref.ID, i < extend || w.has(Extend)))
+				return nil
+			})
 		}
 		return all, nil
 	})

@@ -1,66 +1,53 @@
 // Package exchangetest has a backend in memory behind a network that loses, delays, reorders and
-// repeats, and crashes. Tests of package exchange use it, and it is an example of a Store: what
-// world.go, queue.go and store.go do is what each Store has to do, in its backend's words.
+// repeats, and crashes. Tests of package exchange use it. Its queues are the rows of package rows; it
+// adds rows of sessions, which decide when tickets end.
 //
 // A [Fault] breaks one sentence of the contract. Tests show what goes wrong then.
 package exchangetest
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // World is a backend in memory. Its stores are clients of it.
 type World struct {
 	mu       sync.Mutex
-	queues   map[string]*queue
-	tickets  map[string]*ticket // by ID
-	sessions map[string]*session
-	tombs    map[string]time.Time // until when a Join with this ID is refused
-	cells    map[string]*cell
-	swaps    map[string]swap // by ID
+	queues   map[string]*rows.Queue
+	cells    map[string]*rows.Cell
+	sessions map[string]*session // by ID
+	rowless  bool                // there are none: see Rowless
+	strays   map[string]bool     // IDs of tickets
+	copied   map[string]bool     // IDs of tickets that a replica has
 	mail     map[string]*mailbox
 	history  string
 	floor    uint64 // of the tokens of all queues
-	faults   map[Fault]bool
+	faults   []Fault
 	network  Network
-	links    []*Store
+	stores   []*Store
 }
 
 // NewWorld makes an empty backend, with these faults.
 func NewWorld(faults ...Fault) *World {
-	w := &World{
-		queues: map[string]*queue{}, tickets: map[string]*ticket{}, sessions: map[string]*session{}, tombs: map[string]time.Time{},
-		cells: map[string]*cell{}, swaps: map[string]swap{}, mail: map[string]*mailbox{}, history: "first", faults: map[Fault]bool{},
+	return &World{
+		queues: map[string]*rows.Queue{}, cells: map[string]*rows.Cell{}, sessions: map[string]*session{},
+		strays: map[string]bool{}, copied: map[string]bool{}, mail: map[string]*mailbox{}, history: "first", faults: faults,
 	}
-	for _, f := range faults {
-		w.faults[f] = true
-	}
-	return w
 }
 
 // has reports whether the world has a fault.
-func (w *World) has(f Fault) bool { return w.faults[f] }
+func (w *World) has(f Fault) bool { return slices.Contains(w.faults, f) }
 
 // session is the row of a session.
 type session struct {
-	id, owner string
-	ttl       time.Duration
-	mailbox   string
-	end       time.Time
-	over      bool
-	closed    func() bool // whether the file is closed that it lives as long as; nil: there is none
-}
-
-// alive finds a session that is not over.
-func (w *World) alive(id string, now time.Time) (*session, error) {
-	s := w.sessions[id]
-	if s == nil || s.isOver() || !s.end.After(now) {
-		return nil, driver.ErrSession
-	}
-	return s, nil
+	end    time.Time
+	over   bool
+	closed func() bool // whether the file is closed that it lives as long as; nil: there is none
 }
 
 func (s *session) isOver() bool {
@@ -68,102 +55,186 @@ func (s *session) isOver() bool {
 	return s.over
 }
 
-// queue is the row of a queue. Its tickets are in the order of their Joins; the first are held.
-type queue struct {
-	name     string
-	kind     driver.Kind
-	capacity int64
-	resized  bool // the capacity is kept while there are no tickets
-	tickets  []*ticket
-	granted  int
-	used     int64 // units of the tickets that are held
-	told     int   // holders that know that there is a waiter
-	unclean  bool  // the last exclusive holder did not leave cleanly
-	last     uint64
-	follow   map[string]bool // mailboxes that are sent the next change
+// alive reports whether a session is over.
+func (w *World) alive(id string, now time.Time) error {
+	if s := w.sessions[id]; !w.rowless && (s == nil || s.isOver() || !s.end.After(now)) {
+		return driver.ErrSession
+	}
+	return nil
 }
 
-// ticket is the row of a ticket.
-type ticket struct {
-	driver.Request
-	queue     *queue
-	session   *session
-	owner     string
-	since     time.Time
-	held      bool
-	token     uint64
-	inherited bool
-	ends      time.Time // its own end, if it is fixed, evicted or a stray
-	fixed     bool
-	hold      time.Duration // how long its fixed time is
-	kept      bool          // it was not joined with Hold: it ends cleanly
-	evicted   bool
-	revoked   bool
-	stray     bool
-	rowless   bool // its end is always its own
-	copied    bool // a replica has it
+// withSession reports whether a ticket has no end of its own.
+func (w *World) withSession(t *rows.Ticket) bool {
+	return !w.rowless && !t.Fixed && !t.Evicted && !w.strays[t.ID]
 }
 
 // end is when a ticket ends unless something moves that.
-func (t *ticket) end(w *World) time.Time {
+func (w *World) end(t *rows.Ticket, now time.Time) time.Time {
+	s := w.sessions[t.Session.ID]
+	least := t.Since.Add(t.Session.TTL)
 	switch {
-	case t.fixed, t.rowless:
-		return t.ends
-	case t.session.isOver():
+	case t.Fixed:
+		return t.End
+	case w.has(Settle):
+		return now.Add(time.Hour)
+	case s != nil && s.isOver():
 		return time.Time{}
-	case t.evicted, t.stray:
-		return t.ends
-	case w.has(OneEnd) || t.session.end.After(t.since.Add(t.session.ttl)):
-		return t.session.end
+	case !w.withSession(t):
+		return t.End
+	case w.has(OneEnd) || s.end.After(least):
+		return s.end
 	}
-	return t.since.Add(t.session.ttl)
+	return least
 }
 
-// own gives a ticket an end of its own.
-func (t *ticket) own(w *World) {
-	if !t.fixed && !t.evicted && !t.stray {
-		t.ends = t.end(w)
-	}
-}
-
-// queue finds or makes a row.
-func (w *World) queue(name string) *queue {
+// queue is the row of a queue, which is made if it is missing, with the ends that its tickets have now.
+// It is not settled.
+func (w *World) queue(name string, now time.Time) *rows.Queue {
 	q := w.queues[name]
 	if q == nil {
-		q = &queue{name: name, follow: map[string]bool{}}
+		q = &rows.Queue{Name: name}
 		w.queues[name] = q
+	}
+	q.Exchange = &rows.Exchange{Now: now}
+	q.Token = max(q.Token, w.floor)
+	for _, t := range q.Tickets {
+		t.End = w.end(t, now)
 	}
 	return q
 }
 
-// find returns a ticket that stands in a queue: one of the session, or if others, one with a
-// fixed end.
-func (w *World) find(session, queue, id string, others bool, now time.Time) *ticket {
-	t := w.tickets[id]
-	if t == nil || t.queue.name != queue || !t.end(w).After(now) || t.session.id != session && !(others && t.fixed) {
-		return nil
+// expired are the tickets that are to be taken out.
+func expired(q *rows.Queue) (all []*rows.Ticket) {
+	for _, t := range q.Tickets {
+		if !t.End.After(q.Now) {
+			all = append(all, t)
+		}
 	}
-	return t
+	return all
 }
+
+// find returns a ticket of a session that stands, or nil.
+func (w *World) find(o exchange.Session, ref exchange.Ref, now time.Time) *rows.Ticket {
+	for _, t := range w.queue(ref.Queue, now).Tickets {
+		if t.ID == ref.ID && t.Session.ID == o.ID && t.End.After(now) {
+			return t
+		}
+	}
+	return nil
+}
+
+// exchange makes an exchange with a queue, which is settled before and after that, unless a fault
+// withholds the grants.
+func (w *World) exchange(name string, now time.Time, withholds bool, does func(*rows.Queue) error) error {
+	q := w.queue(name, now)
+	first, last := firstWaiter(q), q.Token
+	dead := expired(q)
+	for _, t := range dead {
+		if w.withSession(t) && !w.has(OverIsOver) {
+			w.sessions[t.Session.ID].over = true
+		}
+		if w.has(RemovedAtExpiry) {
+			w.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+		}
+	}
+	rows.Begin(q, now)
+	for _, t := range dead {
+		if w.has(Expired) {
+			delete(q.Tombstones, t.ID)
+		}
+	}
+	settled := q.Token
+	err := does(q)
+	if withholds {
+		w.withhold(q, settled)
+	}
+	if w.has(Prefix) {
+		w.passWaiters(q)
+	}
+	if w.has(TokensGrow) {
+		for _, t := range q.Tickets {
+			if t.Held && t.Token > last {
+				t.Token = uint64(len(q.Tickets))
+			}
+		}
+	}
+	for _, ev := range q.Events {
+		if w.has(TokensGrow) {
+			ev.Status.Token = min(ev.Status.Token, uint64(len(q.Tickets)))
+		}
+		if !w.has(Told) || ev.Type != exchange.Granted && ev.Demand != driver.Wanted {
+			w.send(ev.Mailbox, ev.Event)
+		}
+	}
+	if t := firstWaiter(q); t != nil && t != first && !w.has(Told) {
+		st := q.Look(t.Session, t.ID, false)
+		w.send(t.Session.Mailbox, exchange.Event{Type: exchange.FirstWaiter, ID: t.ID, Status: st})
+	}
+	return err
+}
+
+func isWaiter(t *rows.Ticket) bool { return !t.Held }
+
+func firstWaiter(q *rows.Queue) *rows.Ticket {
+	if i := slices.IndexFunc(q.Tickets, isWaiter); i >= 0 {
+		return q.Tickets[i]
+	}
+	return nil
+}
+
+// withhold takes the grants back whose tokens are larger than the last one of before.
+func (w *World) withhold(q *rows.Queue, last uint64) {
+	for _, t := range q.Tickets {
+		if t.Held && t.Token > last {
+			t.Held, t.Fixed = false, false
+		}
+	}
+	q.Events = slices.DeleteFunc(q.Events, func(ev rows.Event) bool {
+		return ev.Type == exchange.Granted && ev.Status.Token > last
+	})
+}
+
+// passWaiters is the fault Prefix: waiters pass one that does not fit.
+func (w *World) passWaiters(q *rows.Queue) {
+	held, free := 0, q.Capacity
+	for i, t := range q.Tickets {
+		if free -= t.Units; free < 0 && !t.Held {
+			free += t.Units
+			continue
+		}
+		q.Tickets = slices.Insert(slices.Delete(q.Tickets, i, i+1), held, t)
+		held++
+	}
+	events := q.Events
+	q.Events = append(events, rows.Begin(q, q.Now).Events...)
+}
+
+// look is what an exchange says of a ticket.
+func (w *World) look(o exchange.Session, q *rows.Queue, id string, extend bool) exchange.Status {
+	st := q.Look(o, id, extend)
+	switch {
+	case w.rowless:
+		return st
+	case st.State == exchange.Gone, st.Left <= 0 && !w.has(Look): // then its row is still there
+		return exchange.Status{}
+	}
+	st.Stray, st.Unsettled = w.strays[id], len(expired(q)) > 0
+	if st.Ahead >= near {
+		st.Due, st.Ahead = 0, 0
+	}
+	return st
+}
+
+// near is how many waiters have an expiry timer: those in front of the others may all be dead.
+const near = 100
 
 // cell is the row of a cell.
-type cell struct {
-	driver.Cell
-	watch map[string]bool // mailboxes that are sent the next change
-}
-
-// swap is what a Swap has answered.
-type swap struct {
-	cell driver.Cell
-	err  error
-	at   time.Time
-}
-
-func (w *World) cell(name string) *cell {
+func (w *World) cell(name string, now time.Time) *rows.Cell {
 	c := w.cells[name]
 	if c == nil {
-		c = &cell{watch: map[string]bool{}}
+		c = &rows.Cell{Name: name}
 		w.cells[name] = c
 	}
+	rows.Begin(c, now)
 	return c
 }
