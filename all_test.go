@@ -164,10 +164,8 @@ func TestOneLockThatTwoClientsReachIsRefused(t *testing.T) {
 			interlock.All(a.RWMutex("rw").Reader(), b.RWMutex("rw").Writer()),
 			interlock.All(a.Semaphore("s", 3, interlock.Weight(2)), b.Semaphore("s", 3, interlock.Weight(2))),
 		} {
-			_, err := l.TryAcquire(ctx)
-			wantErr(t, err, interlock.ErrInvalid)
-			_, err = l.Acquire(ctx)
-			wantErr(t, err, interlock.ErrInvalid)
+			wantErr(t, errOf(l.TryAcquire(ctx)), interlock.ErrInvalid)
+			wantErr(t, errOf(l.Acquire(ctx)), interlock.ErrInvalid)
 			nothingLeft(t, a, b)
 		}
 		lease := acquire(t, interlock.All(a.Semaphore("s", 3), b.Semaphore("s", 3), a.RWMutex("rw").Reader(), b.RWMutex("rw").Reader()))
@@ -195,9 +193,7 @@ func TestTwoMultiLocksNeverWaitForEachOther(t *testing.T) {
 						return
 					}
 					time.Sleep(50 * time.Millisecond)
-					if err := lease.Release(); err != nil {
-						t.Error(err)
-					}
+					errtest.Is(t, lease.Release(), nil)
 				}
 			})
 		}
@@ -288,14 +284,13 @@ func TestATryOfAllKeepsNothingIfOnePartIsBusy(t *testing.T) {
 		for i := range names {
 			held := acquire(t, []member{otherA, otherB, otherA}[i].Mutex(names[i]))
 			all := interlock.All(a.Mutex("m"), b.Mutex("l"), a.Mutex("k")).With(interlock.AtLeast(time.Hour))
-			_, err := all.TryAcquire(ctx)
+			err := errOf(all.TryAcquire(ctx))
 			wantErr(t, err, interlock.ErrBusy)
 			if !strings.Contains(err.Error(), names[i]+": busy") {
 				t.Error(err)
 			}
 			began := time.Now()
-			_, err = all.With(interlock.Wait(7 * time.Second)).Acquire(ctx)
-			wantErr(t, err, interlock.ErrBusy)
+			wantErr(t, errOf(all.With(interlock.Wait(7*time.Second)).Acquire(ctx)), interlock.ErrBusy)
 			if took := time.Since(began); took < 7*time.Second || took > 8*time.Second {
 				t.Errorf("Wait(7s) took %v", took)
 			}
@@ -316,9 +311,8 @@ func TestTheWaitOfANestedAllBoundsTheWhole(t *testing.T) {
 		defer held.Release()
 		began := time.Now()
 		inner := interlock.All(a.Mutex("m")).With(interlock.Wait(3 * time.Second))
-		_, err := interlock.All(inner, a.Mutex("z", interlock.Wait(time.Hour))).Acquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
-		_, err = interlock.All(a.Mutex("m"), a.Mutex("z", interlock.Wait(2*time.Second))).With(interlock.Wait(time.Hour)).Acquire(ctx)
+		wantErr(t, errOf(interlock.All(inner, a.Mutex("z", interlock.Wait(time.Hour))).Acquire(ctx)), interlock.ErrBusy)
+		_, err := interlock.All(a.Mutex("m"), a.Mutex("z", interlock.Wait(2*time.Second))).With(interlock.Wait(time.Hour)).Acquire(ctx)
 		wantErr(t, err, interlock.ErrBusy)
 		if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("3 s and 2 s took %v", took)
@@ -424,8 +418,7 @@ func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
 		otherA.faults().Expire()
 		held := acquire(t, otherB.Mutex("z"))
 		all := interlock.All(a.Mutex("m"), b.Mutex("z")).With(robust)
-		_, err := all.With(interlock.Wait(2 * ttl)).Acquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(all.With(interlock.Wait(2*ttl)).Acquire(ctx)), interlock.ErrBusy)
 		ok(t, held.Release())
 		lease := acquire(t, all)
 		if !lease.Inherited() || !lease.Parts()[0].Inherited() || lease.Parts()[1].Inherited() {
@@ -469,8 +462,7 @@ func TestAnObserverThatPanicsLeavesNoPartHeld(t *testing.T) {
 		short, cancel := context.WithCancel(ctx)
 		held := acquire(t, b.Mutex("n"))
 		time.AfterFunc(time.Second, cancel)
-		_, err := interlock.All(a.Mutex("m"), b.Mutex("n")).Acquire(short)
-		wantErr(t, err, context.Canceled)
+		wantErr(t, errOf(interlock.All(a.Mutex("m"), b.Mutex("n")).Acquire(short)), context.Canceled)
 		ok(t, held.Release())
 		nothingLeft(t, a, b)
 	})
@@ -509,8 +501,7 @@ func TestTheContextOfAllHoldsEachPart(t *testing.T) {
 				if part, held := l.Held(ctx); !held || part != whole.Parts()[i] {
 					t.Errorf("%s: %v", l.Name(), part)
 				}
-				_, err := l.With(interlock.Wait(time.Hour)).Acquire(ctx)
-				wantErr(t, err, interlock.ErrDeadlock)
+				wantErr(t, errOf(l.With(interlock.Wait(time.Hour)).Acquire(ctx)), interlock.ErrDeadlock)
 			}
 			for _, l := range []*interlock.Lock{all, interlock.All(m, n), interlock.All(rw.Reader())} {
 				if lease, held := l.Held(ctx); !held || lease != whole {
@@ -560,8 +551,7 @@ func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 		if left := lease.Remaining(); left > 10*time.Minute || left < 9*time.Minute {
 			t.Error(left)
 		}
-		part, err := otherB.Adopt(ctx, "n", lease.Parts()[1].ID())
-		ok(t, err)
+		part := errtest.Must(otherB.Adopt(ctx, "n", lease.Parts()[1].ID()))(t)
 		ok(t, part.Release())
 		time.Sleep(ttl)
 		wantErr(t, lease.Err(), interlock.ErrLost)
@@ -569,7 +559,7 @@ func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 		nothingLeft(t, a, b, otherA, otherB)
 
 		mixed := acquire(t, interlock.All(a.Mutex("m", interlock.Hold(time.Minute)), b.Mutex("n")))
-		err = mixed.Extend(ctx, time.Hour)
+		err := mixed.Extend(ctx, time.Hour)
 		wantErr(t, err, interlock.ErrInvalid)
 		if left := mixed.Parts()[0].Remaining(); left > time.Minute || !strings.Contains(err.Error(), "n: ") {
 			t.Errorf("%v are left of the other part; %v", left, err)
@@ -602,9 +592,7 @@ func TestCloseOfOnePartsClientEndsTheWhole(t *testing.T) {
 		err := all.Do(ctx, func(ctx context.Context) error {
 			go func() {
 				defer close(closed)
-				if err := a.Close(); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, a.Close(), nil)
 			}()
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), interlock.ErrClosed)

@@ -35,11 +35,9 @@ func TestAContextThatHasEndedNeverAcquires(t *testing.T) {
 		cancel(own)
 		for name, l := range kinds(a.Client) {
 			for range 100 {
-				_, err := l.Acquire(over)
-				wantErr(t, err, own)
-				_, err = l.TryAcquire(over)
-				wantErr(t, err, own)
-				err = l.Do(over, func(context.Context) error { t.Error(name, "runs"); return nil })
+				wantErr(t, errOf(l.Acquire(over)), own)
+				wantErr(t, errOf(l.TryAcquire(over)), own)
+				err := l.Do(over, func(context.Context) error { t.Error(name, "runs"); return nil })
 				wantErr(t, err, own)
 			}
 		}
@@ -237,10 +235,8 @@ func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
 			}
 			holder := acquire(t, other)
 			began, exchanges := time.Now(), a.Admin().Exchanges()
-			_, err := l.TryAcquire(ctx)
-			wantErr(t, err, interlock.ErrBusy)
-			_, err = l.With(interlock.Wait(0)).Acquire(ctx)
-			wantErr(t, err, interlock.ErrBusy)
+			wantErr(t, errOf(l.TryAcquire(ctx)), interlock.ErrBusy)
+			wantErr(t, errOf(l.With(interlock.Wait(0)).Acquire(ctx)), interlock.ErrBusy)
 			if d := time.Since(began); d != 0 {
 				t.Errorf("%s: busy after %v", name, d)
 			}
@@ -250,13 +246,11 @@ func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
 			ok(t, holder.Release())
 		}
 		a.faults().Before("Join", 0).Fail()
-		_, err := a.Mutex("fails").TryAcquire(ctx)
-		wantErr(t, err, memlock.ErrFailed)
+		wantErr(t, errOf(a.Mutex("fails").TryAcquire(ctx)), memlock.ErrFailed)
 		a.faults().Clear()
 		a.faults().Before("Join", 0).Hang()
 		began := time.Now()
-		_, err = a.Mutex("hangs").TryAcquire(ctx)
-		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, errOf(a.Mutex("hangs").TryAcquire(ctx)), context.DeadlineExceeded)
 		if d := time.Since(began); d > ttl/2 {
 			t.Errorf("tried for %v", d)
 		}
@@ -273,8 +267,7 @@ func TestTryAcquireDoesNotWaitInTheProcess(t *testing.T) {
 		holder := acquire(t, b.RWMutex("rw").Writer())
 		waits := async(ctx, a.RWMutex("rw").Reader())
 		synctest.Wait()
-		_, err := a.RWMutex("rw").Reader().TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(a.RWMutex("rw").Reader().TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, holder.Release())
 		r := <-waits
 		ok(t, r.err)
@@ -290,8 +283,7 @@ func TestWaitBoundsTheWaitAlone(t *testing.T) {
 		a, b := pair(t)
 		holder := acquire(t, a.Mutex("m"))
 		began := time.Now()
-		_, err := b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)), interlock.ErrBusy)
 		if d := time.Since(began); d != time.Second {
 			t.Errorf("busy after %v", d)
 		}
@@ -312,7 +304,7 @@ func TestAcquireGoesOnUntilItsContextEnds(t *testing.T) {
 		a.faults().Before("Join", 0).Fail()
 		bounded, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
-		_, err := a.Mutex("m").Acquire(bounded)
+		err := errOf(a.Mutex("m").Acquire(bounded))
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, memlock.ErrFailed)
 		waits := async(ctx, a.Mutex("m"))
@@ -328,15 +320,13 @@ func TestOpenFailsAtOnce(t *testing.T) {
 		d := memlock.New()
 		d.Faults().Cut()
 		began := time.Now()
-		_, err := interlock.New(ctx, d)
-		wantErr(t, err, memlock.ErrCut)
+		wantErr(t, errOf(interlock.New(ctx, d)), memlock.ErrCut)
 		if d := time.Since(began); d != 0 {
 			t.Errorf("failed after %v", d)
 		}
 		d.Faults().Heal()
 		d.Faults().Before("Open", 1).Hang()
-		_, err = interlock.New(ctx, d)
-		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, errOf(interlock.New(ctx, d)), context.DeadlineExceeded)
 		if d := time.Since(began); d > ttl {
 			t.Errorf("failed after %v", d)
 		}

@@ -38,12 +38,10 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		nothingLeft(t, b)
-		_, err := a.Mutex("m").Acquire(ctx)
-		wantErr(t, err, interlock.ErrClosed)
+		wantErr(t, errOf(a.Mutex("m").Acquire(ctx)), interlock.ErrClosed)
 		wantErr(t, a.Close(), interlock.ErrClosed)
 		wantErr(t, a.Latch("l").Wait(ctx), interlock.ErrClosed)
-		_, err = a.Adopt(ctx, "m", leases[0].ID())
-		wantErr(t, err, interlock.ErrClosed)
+		wantErr(t, errOf(a.Adopt(ctx, "m", leases[0].ID())), interlock.ErrClosed)
 	})
 }
 
@@ -125,8 +123,7 @@ func TestCloseEndsTheWaitBehindARunningFunction(t *testing.T) {
 		if d := time.Since(began); d > time.Millisecond {
 			t.Errorf("they waited for %v", d)
 		}
-		_, err := a.Mutex("m").Acquire(ctx)
-		wantErr(t, err, interlock.ErrClosed)
+		wantErr(t, errOf(a.Mutex("m").Acquire(ctx)), interlock.ErrClosed)
 	})
 }
 
@@ -242,8 +239,7 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 		simulatedAs(t, name, func(t *testing.T) {
 			w := memlock.NewWorld()
 			d, b := w.Driver(), join(t, w)
-			a, err := interlock.New(ctx, d)
-			ok(t, err)
+			a := errtest.Must(interlock.New(ctx, d))(t)
 			var leases []*interlock.Lease
 			for name, l := range kinds(a) {
 				if name != "hold" {
@@ -254,7 +250,7 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 			joining := async(ctx, a.Mutex("other"))
 			time.Sleep(ttl / 2)
 			began := time.Now()
-			err = a.Close()
+			err := a.Close()
 			if d := time.Since(began); d > 2*ttl {
 				t.Errorf("closed after %v", d)
 			}

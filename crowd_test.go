@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // 10,000 goroutines of one process want one mutex: all are served, one at a
@@ -93,13 +94,8 @@ func TestACrowdThatGivesUpLeavesNothingBehind(t *testing.T) {
 func TestNoGrowthOverManyNames(t *testing.T) {
 	a := join(t, memlock.NewWorld())
 	for i := range 30_000 {
-		lease, err := a.Mutex(fmt.Sprint("orders/", i), interlock.Wait(time.Minute)).Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Release(); err != nil {
-			t.Fatal(err)
-		}
+		lease := errtest.Must(a.Mutex(fmt.Sprint("orders/", i), interlock.Wait(time.Minute)).Acquire(ctx))(t)
+		ok(t, lease.Release())
 	}
 	if tickets, lines, writers, waiting := a.Sizes(); tickets+lines+writers+waiting > 0 {
 		t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)

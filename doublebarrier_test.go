@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // enter enters in the background.
@@ -59,8 +60,7 @@ func TestALatchTellsOfADeathInside(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		members := []member{join(t, w), join(t, w), join(t, w)}
-		set, err := members[0].Latch("d").Set(ctx, int64(len(members)))
-		ok(t, err)
+		set := errtest.Must(members[0].Latch("d").Set(ctx, int64(len(members))))(t)
 		if !set {
 			t.Fatal("the latch was set before")
 		}
@@ -101,14 +101,12 @@ func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
 		first, second := enter(ctx, a.DoubleBarrier("d", 2)), enter(ctx, a.DoubleBarrier("d", 2))
 		one, two := <-first, <-second
 		ok(t, one.err)
-		_, err := b.DoubleBarrier("d", 3).Enter(ctx)
-		wantErr(t, err, interlock.ErrMismatch)
+		wantErr(t, errOf(b.DoubleBarrier("d", 3).Enter(ctx)), interlock.ErrMismatch)
 		ok(t, one.lease.Release())
 		ok(t, two.lease.Release())
 		early := enter(ctx, a.DoubleBarrier("d", 3)) // before any round is full
 		synctest.Wait()
-		_, err = b.DoubleBarrier("d", 2).Enter(ctx)
-		wantErr(t, err, interlock.ErrMismatch)
+		wantErr(t, errOf(b.DoubleBarrier("d", 2).Enter(ctx)), interlock.ErrMismatch)
 		if _, done := got(early); done {
 			t.Fatal("entered with two of three")
 		}
@@ -117,8 +115,7 @@ func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
 		}
 		ok(t, (<-early).err)
 		for _, n := range []int{0, -1, interlock.MaxMembers + 1} {
-			_, err := a.DoubleBarrier("d", n).Enter(ctx)
-			wantErr(t, err, interlock.ErrInvalid)
+			wantErr(t, errOf(a.DoubleBarrier("d", n).Enter(ctx)), interlock.ErrInvalid)
 		}
 	})
 }
@@ -219,7 +216,7 @@ func TestAMemberThatGivesUpSaysHowManyWereThere(t *testing.T) {
 			t.Helper()
 			bounded, cancel := context.WithTimeoutCause(ctx, time.Second, interlock.ErrBusy)
 			defer cancel()
-			_, err := a.DoubleBarrier("d", 3).Enter(bounded)
+			err := errOf(a.DoubleBarrier("d", 3).Enter(bounded))
 			wantErr(t, err, interlock.ErrBusy)
 			if !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("it says %q, not %q", err, want)
@@ -324,8 +321,7 @@ func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
 
 		evicted := enter(bounded, a.DoubleBarrier("d", 2))
 		synctest.Wait()
-		q, err := b.Admin().Queue(ctx, "d")
-		ok(t, err)
+		q := errtest.Must(b.Admin().Queue(ctx, "d"))(t)
 		ok(t, b.Admin().Evict(ctx, "d", q.Holders[0].ID, false))
 		wantErr(t, (<-evicted).err, interlock.ErrEvicted)
 		nothingLeft(t, a, b)

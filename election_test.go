@@ -134,8 +134,7 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 		if n := b.Admin().Exchanges() - before; n != 2 {
 			t.Errorf("%d exchanges", n)
 		}
-		m, err := b.Election("e").Leader(ctx)
-		ok(t, err)
+		m := errtest.Must(b.Election("e").Leader(ctx))(t)
 		if !strings.HasPrefix(lease.ID(), m.ID) || m.Token != lease.Token() || m.Owner == "" {
 			t.Errorf("%+v leads with %s", m, lease.ID())
 		}
@@ -145,7 +144,7 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 		leads(t, "second", a, b)
 		ok(t, r.lease.Release())
 		leads(t, "", a, b)
-		_, err = a.Election("e//").Leader(ctx)
+		_, err := a.Election("e//").Leader(ctx)
 		wantErr(t, err, interlock.ErrInvalid)
 	})
 }
@@ -233,10 +232,9 @@ func (deaf) Signals(ctx context.Context) (driver.Signal, error) {
 func TestAChangeOfTheValueEndsWithTheLease(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, _ := pair(t)
-		lease, err := a.Election("e").Campaign(ctx, "old")
-		ok(t, err)
+		lease := errtest.Must(a.Election("e").Campaign(ctx, "old"))(t)
 		a.faults().Cut()
-		err = a.Election("e").SetValue(ctx, lease, "new")
+		err := a.Election("e").SetValue(ctx, lease, "new")
 		wantErr(t, err, interlock.ErrLost)
 		if got, want := err.Error(), "interlock: set the value of e: "+lease.Err().Error(); got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 type caller struct{}
@@ -63,8 +64,7 @@ func TestEvents(t *testing.T) {
 		over, cancel := context.WithCancel(me)
 		l := a.Mutex("m")
 
-		lease, err := l.Acquire(over)
-		ok(t, err)
+		lease := errtest.Must(l.Acquire(over))(t)
 		cancel() // the lease's events have its values all the same
 		local := make(chan *interlock.Lease, 1)
 		go func() {
@@ -75,8 +75,7 @@ func TestEvents(t *testing.T) {
 			local <- lease
 		}()
 		time.Sleep(50 * time.Millisecond)
-		_, err = l.TryAcquire(me)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(l.TryAcquire(me)), interlock.ErrBusy)
 		ok(t, lease.Release())
 		second := <-local
 		a.faults().Before("Renew", 0).Fail()
@@ -173,12 +172,10 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 			ok(t, lease.Release())
 		}},
 		{"tried", "1:gave-up", busy, func(t *testing.T, a, _ member) {
-			_, err := a.Mutex("m").TryAcquire(ctx)
-			wantErr(t, err, interlock.ErrBusy)
+			wantErr(t, errOf(a.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 		}},
 		{"waited in vain", "1:waiting 1:gave-up", busy, func(t *testing.T, a, _ member) {
-			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
-			wantErr(t, err, interlock.ErrBusy)
+			wantErr(t, errOf(a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)), interlock.ErrBusy)
 		}},
 		{"not sent", "1:waiting 2:waiting 1:gave-up 2:gave-up", busy, func(t *testing.T, a, _ member) {
 			for range 2 {
@@ -188,29 +185,24 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}},
 		{"refused", "1:gave-up", nil, func(t *testing.T, a, _ member) {
-			_, err := a.Mutex("").Acquire(ctx)
-			wantErr(t, err, interlock.ErrInvalid)
+			wantErr(t, errOf(a.Mutex("").Acquire(ctx)), interlock.ErrInvalid)
 		}},
 		{"tried without a session", "1:gave-up", away, func(t *testing.T, a, _ member) {
-			_, err := a.Mutex("m").TryAcquire(ctx)
-			wantErr(t, err, interlock.ErrUnavailable)
+			wantErr(t, errOf(a.Mutex("m").TryAcquire(ctx)), interlock.ErrUnavailable)
 		}},
 		{"waited for a session", "1:waiting 1:gave-up", away, func(t *testing.T, a, _ member) {
-			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
-			wantErr(t, err, interlock.ErrUnavailable)
+			wantErr(t, errOf(a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)), interlock.ErrUnavailable)
 		}},
 		{"failed again and again", "1:waiting 1:gave-up", nil, func(t *testing.T, a, _ member) {
 			a.faults().Before("Join", 0).Fail()
-			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
-			wantErr(t, err, interlock.ErrUnavailable)
+			wantErr(t, errOf(a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)), interlock.ErrUnavailable)
 		}},
 		{"nested, and released last", "1:acquired 1:released", nil, func(t *testing.T, a, _ member) {
 			l := a.Mutex("m", interlock.Reentrant())
 			lease := acquire(t, l)
 			held, cancel := lease.Bind(ctx)
 			defer cancel()
-			nested, err := l.Acquire(held)
-			ok(t, err)
+			nested := errtest.Must(l.Acquire(held))(t)
 			ok(t, lease.Release())
 			ok(t, nested.Release())
 		}},
@@ -238,8 +230,7 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 		}},
 		{"adopted", "1:acquired 2:released 1:lost", nil, func(t *testing.T, a, _ member) {
 			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
-			again, err := a.Adopt(ctx, "m", lease.ID())
-			ok(t, err)
+			again := errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t)
 			ok(t, again.Release())
 		}},
 		{"all, of which one is busy", "1:acquired 2:waiting 2:gave-up 1:released", func(t *testing.T, _, b member) {
@@ -247,8 +238,7 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 		}, func(t *testing.T, a, _ member) {
 			waiting, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			_, err := interlock.All(a.Mutex("a"), a.Mutex("z")).Acquire(waiting)
-			wantErr(t, err, context.DeadlineExceeded)
+			wantErr(t, errOf(interlock.All(a.Mutex("a"), a.Mutex("z")).Acquire(waiting)), context.DeadlineExceeded)
 		}},
 	} {
 		simulatedAs(t, c.name, func(t *testing.T) {
@@ -395,8 +385,7 @@ func TestALossComesAfterTheAcquire(t *testing.T) {
 				time.Sleep(2 * ttl) // it was lost long ago
 			}
 		}), r.observe())
-		_, err := a.Mutex("m").Acquire(ctx)
-		ok(t, err)
+		errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 		synctest.Wait()
 		if got := r.told(); got != "1:acquired 1:lost" {
 			t.Errorf("events: %s", got)
@@ -415,8 +404,7 @@ func TestRetriesAreLoggedOnceASecond(t *testing.T) {
 			}
 		}))
 		a.faults().Before("Join", 0).Fail()
-		_, err := a.Mutex("m", interlock.Wait(5*time.Second)).Acquire(ctx)
-		wantErr(t, err, interlock.ErrUnavailable)
+		wantErr(t, errOf(a.Mutex("m", interlock.Wait(5*time.Second)).Acquire(ctx)), interlock.ErrUnavailable)
 		logged := strings.Count(out.String(), `level=INFO msg="interlock: retry" name=m error=`)
 		if logged < 2 || logged > 6 || tries <= logged {
 			t.Errorf("%d tries, %d logged:\n%s", tries, logged, &out)
@@ -454,23 +442,12 @@ func TestAnAcquireIsCheapWithoutObservers(t *testing.T) {
 
 // Promise: a panic of an observer is logged, and neither keeps a lock nor ends the program.
 func TestAPanicOfAnObserverKeepsNoLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	simulated(t, func(t *testing.T) {
 		var out bytes.Buffer
 		world := memlock.NewWorld()
 		a := join(t, world, interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))), interlock.Observe(func(context.Context, interlock.Event) { panic("of a user") }))
-		lease, err := a.Mutex("x").Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Release(); err != nil {
-			t.Fatal(err)
-		}
-		if lease, err = join(t, world).Mutex("x").TryAcquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Release(); err != nil {
-			t.Error(err)
-		}
+		ok(t, acquire(t, a.Mutex("x")).Release())
+		busy(t, join(t, world).Mutex("x"), false)
 		if said := out.String(); !strings.Contains(said, "an observer has panicked") || !strings.Contains(said, "of a user") {
 			t.Errorf("the log is %s", said)
 		}

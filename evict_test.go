@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A holder that does not answer is waited for until its TTL has run out.
@@ -93,8 +94,7 @@ func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {
 		}
 		held, cancel := leases[2].Bind(ctx)
 		defer cancel()
-		nested, err := a.RWMutex("m", interlock.Reentrant()).Reader().Acquire(held)
-		ok(t, err)
+		nested := errtest.Must(a.RWMutex("m", interlock.Reentrant()).Reader().Acquire(held))(t)
 		leases = append(leases, nested)
 		next := async(ctx, b.RWMutex("m").Writer())
 		synctest.Wait()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Goroutines of one client pay for one acquire at the backend together.
@@ -171,8 +172,7 @@ func TestSticky(t *testing.T) {
 		before := a.Admin().Exchanges()
 		for range 1000 {
 			ok(t, acquire(t, l).Release())
-			lease, err := l.TryAcquire(ctx)
-			ok(t, err)
+			lease := errtest.Must(l.TryAcquire(ctx))(t)
 			ok(t, lease.Release())
 		}
 		if n := a.Admin().Exchanges() - before; n > 0 {
@@ -249,8 +249,7 @@ func TestTokensGrowOverLocalGrants(t *testing.T) {
 			l := a.Mutex(name, opts...)
 			tickets := map[uint64]int{}
 			for range 2*interlock.MaxGrants + 10 {
-				lease, err := l.TryAcquire(ctx) // it never finds its own ticket in the way
-				ok(t, err)
+				lease := errtest.Must(l.TryAcquire(ctx))(t) // it never finds its own ticket in the way
 				judge.enter(lease)
 				judge.leave(lease)
 				tickets[lease.BackendToken()]++
@@ -317,8 +316,7 @@ func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 				if _, done := got(reads); done {
 					t.Fatal("a reader has passed the writer")
 				}
-				_, err := reader.TryAcquire(ctx)
-				wantErr(t, err, interlock.ErrBusy)
+				wantErr(t, errOf(reader.TryAcquire(ctx)), interlock.ErrBusy)
 				ok(t, first.Release())
 				w := <-writes
 				ok(t, w.err)
@@ -343,9 +341,7 @@ func TestGoroutinesOfOneClientAreServedInTheOrderOfTheirCalls(t *testing.T) {
 			served := make(chan int, 5)
 			for i := range cap(served) {
 				go func() {
-					if err := l.Do(ctx, func(context.Context) error { served <- i; return nil }); err != nil {
-						t.Error(err)
-					}
+					errtest.Is(t, l.Do(ctx, func(context.Context) error { served <- i; return nil }), nil)
 				}()
 				synctest.Wait()
 			}

@@ -45,10 +45,7 @@ func (m member) faults() *memlock.Faults { return m.d.Faults() }
 func join(t testing.TB, w *memlock.World, opts ...interlock.ClientOption) member {
 	t.Helper()
 	d := w.Driver()
-	c, err := interlock.New(context.Background(), d, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.New(context.Background(), d, opts...))(t)
 	t.Cleanup(func() {
 		d.Faults().Clear()
 		d.Faults().Heal()
@@ -209,3 +206,6 @@ func nothingLeft(t testing.TB, members ...member) {
 		}
 	}
 }
+
+// errOf is the error of a call that returns something else, too.
+func errOf[T any](_ T, err error) error { return err }

@@ -122,9 +122,7 @@ func TestAdoptAnOwnLease(t *testing.T) {
 		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
 		var again *interlock.Lease
 		for range 2 * interlock.MaxGrants {
-			var err error
-			again, err = a.Adopt(ctx, "m", lease.ID())
-			ok(t, err)
+			again = errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t)
 			if again.Token() != lease.Token() {
 				t.Fatalf("token %d, want %d", again.Token(), lease.Token())
 			}
@@ -135,8 +133,7 @@ func TestAdoptAnOwnLease(t *testing.T) {
 		ok(t, again.Release())
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
-		_, err := a.Adopt(ctx, "m", lease.ID())
-		wantErr(t, err, interlock.ErrLost)
+		wantErr(t, errOf(a.Adopt(ctx, "m", lease.ID())), interlock.ErrLost)
 		nothingLeft(t, a)
 	})
 }
@@ -197,10 +194,8 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		ok(t, lease.Release())
 		wantErr(t, lease.Err(), interlock.ErrReleased)
-		_, err := b.Mutex("m").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
-		_, err = a.Mutex("m").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(b.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
+		wantErr(t, errOf(a.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 		next := acquire(t, b.Mutex("m", interlock.Robust()))
 		if d := time.Since(began); d != time.Minute {
 			t.Errorf("kept out for %v", d)
@@ -213,8 +208,7 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		long := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
 		time.Sleep(2 * time.Minute)
 		ok(t, long.Release())
-		next, err = b.Mutex("m").TryAcquire(ctx)
-		ok(t, err)
+		next = errtest.Must(b.Mutex("m").TryAcquire(ctx))(t)
 		ok(t, next.Release())
 
 		closed := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
@@ -486,14 +480,11 @@ func TestAnAdoptionInVainGivesNothingBack(t *testing.T) {
 		a, c := join(t, w), join(t, w)
 		lease := acquire(t, a.Mutex("m", interlock.Hold(20*time.Second)))
 		d := &jumping{stopped: stopped{Driver: w.Driver()}}
-		b, err := interlock.New(ctx, d)
-		ok(t, err)
+		b := errtest.Must(interlock.New(ctx, d))(t)
 		defer b.Close()
-		_, err = b.Adopt(ctx, "m", lease.ID())
-		wantErr(t, err, interlock.ErrLost)
+		wantErr(t, errOf(b.Adopt(ctx, "m", lease.ID())), interlock.ErrLost)
 		synctest.Wait()
-		_, err = c.Mutex("m").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(c.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, lease.Release())
 	})
 }
@@ -531,9 +522,7 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 				inner := errtest.Must(a.Mutex("m", opts[1]...).Acquire(held))(t)
 				go func() {
 					time.Sleep(time.Second)
-					if err := inner.Release(); err != nil {
-						t.Error(err)
-					}
+					errtest.Is(t, inner.Release(), nil)
 				}()
 				return nil
 			}))
@@ -556,9 +545,7 @@ func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
 		var both sync.WaitGroup
 		extend := func(d time.Duration) {
 			both.Go(func() {
-				if err := lease.Extend(ctx, d); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, lease.Extend(ctx, d), nil)
 			})
 			synctest.Wait()
 		}
@@ -583,14 +570,11 @@ func TestAdoptGoesByTheName(t *testing.T) {
 		a, b := pair(t)
 		lease, renewed := acquire(t, a.Mutex("m", interlock.Hold(time.Minute))), acquire(t, a.Mutex("m2"))
 		for _, m := range []member{a, b} {
-			_, err := m.Adopt(ctx, "other", lease.ID())
-			wantErr(t, err, interlock.ErrLost)
+			wantErr(t, errOf(m.Adopt(ctx, "other", lease.ID())), interlock.ErrLost)
 			for _, id := range []string{"nonsense", ""} {
-				_, err = m.Adopt(ctx, "m", id)
-				wantErr(t, err, interlock.ErrInvalid)
+				wantErr(t, errOf(m.Adopt(ctx, "m", id)), interlock.ErrInvalid)
 			}
-			_, err = m.Adopt(ctx, "m2", renewed.ID())
-			wantErr(t, err, interlock.ErrInvalid)
+			wantErr(t, errOf(m.Adopt(ctx, "m2", renewed.ID())), interlock.ErrInvalid)
 		}
 		wantErr(t, renewed.Extend(ctx, time.Hour), interlock.ErrInvalid)
 		ok(t, renewed.Release())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // One look at one lock is an exchange for the lock, and one for the records of work that overruns.
@@ -24,8 +25,7 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		waits := async(ctx, b.Mutex("m"))
 		synctest.Wait()
 		before := b.Admin().Exchanges()
-		q, err = b.Admin().Queue(ctx, "m")
-		ok(t, err)
+		q = errtest.Must(b.Admin().Queue(ctx, "m"))(t)
 		if n := b.Admin().Exchanges() - before; n != 2 {
 			t.Errorf("%d exchanges", n)
 		}
@@ -33,8 +33,7 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		b.faults().After("Follow", 1).Fail() // it looks again
-		_, err = b.Admin().Queue(ctx, "m")
-		ok(t, err)
+		errtest.Must(b.Admin().Queue(ctx, "m"))(t)
 		for q, err := range b.Admin().Queues(ctx, "") {
 			if ok(t, err); q.Name != "m" || q.Holders[0].Token != lease.Token() {
 				t.Errorf("of another prefix: %+v", q)

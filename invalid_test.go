@@ -61,10 +61,8 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 			"stripes, with more":     a.Striped("s", 0).For("key").With(interlock.Note("")),
 			"with the wrong option":  a.Mutex("m").With(interlock.Weight(2)),
 		} {
-			_, err := l.Acquire(ctx)
-			wantErr(t, err, interlock.ErrInvalid)
-			_, err = l.TryAcquire(ctx)
-			wantErr(t, err, interlock.ErrInvalid)
+			wantErr(t, errOf(l.Acquire(ctx)), interlock.ErrInvalid)
+			wantErr(t, errOf(l.TryAcquire(ctx)), interlock.ErrInvalid)
 			wantErr(t, l.Do(ctx, func(context.Context) error { t.Error(name); return nil }), interlock.ErrInvalid)
 		}
 		_, err := interlock.NewValue[int](a.Client, "a//b").Set(ctx, 1, 0)
@@ -163,12 +161,10 @@ func TestClientsOfOneURLMeet(t *testing.T) {
 	url := fmt.Sprintf("mem:%s", t.Name())
 	a := errtest.Must(interlock.Open(ctx, url))(t)
 	defer a.Close()
-	b, err := interlock.Open(ctx, url)
-	ok(t, err)
+	b := errtest.Must(interlock.Open(ctx, url))(t)
 	defer b.Close()
 	lease := acquire(t, a.Mutex("m"))
-	_, err = b.Mutex("m").TryAcquire(ctx)
-	wantErr(t, err, interlock.ErrBusy)
+	wantErr(t, errOf(b.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 	ok(t, lease.Release())
 }
 
@@ -185,8 +181,7 @@ func TestStripesOfKeys(t *testing.T) {
 				t.Errorf("key %q has stripe %s, want %s", key, got, want)
 			}
 			lease := acquire(t, s.For(key))
-			_, err := b.Striped("items", 16).For(key).TryAcquire(ctx)
-			wantErr(t, err, interlock.ErrBusy)
+			wantErr(t, errOf(b.Striped("items", 16).For(key).TryAcquire(ctx)), interlock.ErrBusy)
 			ok(t, lease.Release())
 		}
 	})

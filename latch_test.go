@@ -16,8 +16,7 @@ import (
 func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		_, err := a.Latch("l").Set(ctx, 2)
-		ok(t, err)
+		errtest.Must(a.Latch("l").Set(ctx, 2))(t)
 		swap := a.faults().Before("Swap", 1).Hang()
 		left := make(chan int64, 1)
 		go func() {
@@ -29,8 +28,7 @@ func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
 		}()
 		<-swap.Reached()
 		for range 2 {
-			_, err := b.Latch("l").CountDown(ctx)
-			ok(t, err)
+			errtest.Must(b.Latch("l").CountDown(ctx))(t)
 		}
 		swap.Deliver()
 		if n := <-left; n != 0 {
@@ -78,8 +76,7 @@ func TestALatchCanBeSetAgain(t *testing.T) {
 			}
 		}
 		ok(t, <-waits)
-		_, err := l.Set(ctx, 0)
-		wantErr(t, err, interlock.ErrInvalid)
+		wantErr(t, errOf(l.Set(ctx, 0)), interlock.ErrInvalid)
 	})
 }
 
@@ -87,10 +84,9 @@ func TestALatchCanBeSetAgain(t *testing.T) {
 func TestACountThatIsNoNumberIsAShortError(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		d := memlock.New()
-		c, err := interlock.New(ctx, d)
-		ok(t, err)
+		c := errtest.Must(interlock.New(ctx, d))(t)
 		defer c.Close()
-		_, err = d.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "l/latch", Value: bytes.Repeat([]byte("x"), driver.MaxCell)})
+		_, err := d.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "l/latch", Value: bytes.Repeat([]byte("x"), driver.MaxCell)})
 		ok(t, err)
 		_, _, err = c.Latch("l").Count(ctx)
 		if err == nil || len(err.Error()) > 100 || !strings.Contains(err.Error(), "xxx…") {

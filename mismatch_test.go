@@ -15,9 +15,8 @@ func TestMismatch(t *testing.T) {
 		for name, l := range map[string]*interlock.Lock{
 			"permits": b.Semaphore("s", 3), "kind": b.Mutex("s"), "reader": b.RWMutex("s").Reader(),
 		} {
-			_, err := l.Acquire(ctx)
-			wantErr(t, err, interlock.ErrMismatch)
-			_, err = l.TryAcquire(ctx)
+			wantErr(t, errOf(l.Acquire(ctx)), interlock.ErrMismatch)
+			err := errOf(l.TryAcquire(ctx))
 			wantErr(t, err, interlock.ErrMismatch)
 			if e := err.(*interlock.Error); e.Op != "acquire" || e.Name != "s" {
 				t.Errorf("%s: %+v", name, e)

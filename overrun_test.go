@@ -337,12 +337,9 @@ func TestRecordsAreNoLocks(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		a, b := join(t, w), join(t, w, interlock.Prefix("~overrun/"))
-		_, err := a.Mutex("~overrun/x").Acquire(ctx)
-		wantErr(t, err, interlock.ErrInvalid)
-		_, err = b.Mutex("x").Acquire(ctx)
-		wantErr(t, err, interlock.ErrInvalid)
-		_, err = a.Admin().Queue(ctx, "~overrun/x")
-		wantErr(t, err, interlock.ErrInvalid)
+		wantErr(t, errOf(a.Mutex("~overrun/x").Acquire(ctx)), interlock.ErrInvalid)
+		wantErr(t, errOf(b.Mutex("x").Acquire(ctx)), interlock.ErrInvalid)
+		wantErr(t, errOf(a.Admin().Queue(ctx, "~overrun/x")), interlock.ErrInvalid)
 		ok(t, acquire(t, a.Mutex("~overrun")).Release())
 
 		var all []*stubborn

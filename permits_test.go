@@ -154,8 +154,7 @@ func TestAMismatchThatNothingExplains(t *testing.T) {
 		}
 		patient, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		_, err := q.Semaphore("s", 1).Acquire(patient)
-		wantErr(t, err, interlock.ErrMismatch)
+		wantErr(t, errOf(q.Semaphore("s", 1).Acquire(patient)), interlock.ErrMismatch)
 		ok(t, patient.Err())
 		ok(t, q.Close())
 	})
@@ -195,9 +194,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 		var changes sync.WaitGroup
 		changes.Go(func() {
 			for n := int64(0); changing.Err() == nil; n++ {
-				if err := members[n%3].Admin().SetPermits(ctx, "s", 1+n%6); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, members[n%3].Admin().SetPermits(ctx, "s", 1+n%6), nil)
 				time.Sleep(7 * time.Millisecond)
 			}
 		})
@@ -232,7 +229,7 @@ func TestAMutexWherePermitsAreSet(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
-		_, err := a.Mutex("s").TryAcquire(ctx)
+		err := errOf(a.Mutex("s").TryAcquire(ctx))
 		wantErr(t, err, interlock.ErrMismatch)
 		if !strings.Contains(err.Error(), "this is a mutex, and by SetPermits it is a semaphore with 3 permits") {
 			t.Error(err)
@@ -251,10 +248,8 @@ func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
 		lease := acquire(t, a.Semaphore("s", 2, interlock.Weight(2)))
 		held, cancel := lease.Bind(ctx)
 		defer cancel()
-		third, err := a.Semaphore("s", 2).TryAcquire(held)
-		ok(t, err)
-		_, err = a.Semaphore("s", 2, interlock.Weight(2)).TryAcquire(held)
-		wantErr(t, err, interlock.ErrDeadlock)
+		third := errtest.Must(a.Semaphore("s", 2).TryAcquire(held))(t)
+		wantErr(t, errOf(a.Semaphore("s", 2, interlock.Weight(2)).TryAcquire(held)), interlock.ErrDeadlock)
 		ok(t, third.Release())
 		ok(t, lease.Release())
 	})

@@ -29,14 +29,12 @@ func TestATryOutlivesItsSession(t *testing.T) {
 			simulatedAs(t, fmt.Sprint(name, " ", said), func(t *testing.T) {
 				a, b := pair(t)
 				a.faults().Before("Join", 1).Refuse(said)
-				lease, err := l(a.Client).TryAcquire(ctx)
-				ok(t, err)
+				lease := errtest.Must(l(a.Client).TryAcquire(ctx))(t)
 				ok(t, lease.Release())
 
 				a.faults().Expire()
-				lease, err = l(a.Client).TryAcquire(ctx)
-				ok(t, err)
-				_, err = l(b.Client).With(interlock.Wait(0)).Acquire(ctx)
+				lease = errtest.Must(l(a.Client).TryAcquire(ctx))(t)
+				_, err := l(b.Client).With(interlock.Wait(0)).Acquire(ctx)
 				if name != "reader" {
 					wantErr(t, err, interlock.ErrBusy)
 				}
@@ -96,7 +94,7 @@ func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 		defer c.Close()
 		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
 			alive, cancel := context.WithCancel(ctx)
-			_, err = c.Mutex("m", opts...).TryAcquire(alive)
+			err := errOf(c.Mutex("m", opts...).TryAcquire(alive))
 			wantErr(t, err, context.DeadlineExceeded)
 			if want := "interlock: acquire m: the backend did not answer within 5s: "; !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("it says %q", err)
@@ -330,9 +328,8 @@ func TestAnErrorOfADriverIsOneLine(t *testing.T) {
 			}
 		}
 		v := interlock.NewValue[[]byte](a.Client, "v")
-		_, err := v.Set(ctx, []byte("no number"), 0)
-		ok(t, err)
-		if _, err = interlock.NewValue[int](a.Client, "v").Get(ctx); err == nil || strings.Contains(err.Error(), "\n") {
+		errtest.Must(v.Set(ctx, []byte("no number"), 0))(t)
+		if _, err := interlock.NewValue[int](a.Client, "v").Get(ctx); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("a value of another type: %v", err)
 		}
 	})

@@ -47,18 +47,15 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 		a, b := quorum(t, clients...), quorum(t, others[2], others[0], others[1])
 		time.Sleep(11 * time.Second) // they are new
 
-		lease, err := a.Mutex("order/1").Acquire(ctx)
-		ok(t, err)
-		_, err = b.Mutex("order/1").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
-		_, err = others[0].Mutex("order/1").TryAcquire(ctx) // the names are the same on the members
+		lease := errtest.Must(a.Mutex("order/1").Acquire(ctx))(t)
+		wantErr(t, errOf(b.Mutex("order/1").TryAcquire(ctx)), interlock.ErrBusy)
+		_, err := others[0].Mutex("order/1").TryAcquire(ctx) // the names are the same on the members
 		wantErr(t, err, interlock.ErrBusy)
 
 		drivers[0].Faults().Cut()
 		time.Sleep(time.Minute)
 		ok(t, lease.Err())
-		_, err = b.Mutex("order/1").TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(b.Mutex("order/1").TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, lease.Release())
 		next := errtest.Must(b.Mutex("order/1").Acquire(ctx))(t)
 		if next.Token() <= lease.Token() {

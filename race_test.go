@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // eventually waits for a condition without a bound of its own in time.
@@ -60,9 +61,7 @@ func TestRealCancellations(t *testing.T) {
 							}
 							grants++
 							counter--
-							if err := lease.Release(); err != nil {
-								t.Error(err)
-							}
+							errtest.Is(t, lease.Release(), nil)
 						} else if !errors.Is(err, context.DeadlineExceeded) {
 							t.Error(err)
 						}

@@ -87,8 +87,7 @@ func TestAcquireWhatTheContextHolds(t *testing.T) {
 				ok(t, outer.Release())
 				ok(t, inner.Err())
 				// The lock is held until the inner lease is released too.
-				_, err := excluded.TryAcquire(ctx)
-				wantErr(t, err, interlock.ErrBusy)
+				wantErr(t, errOf(excluded.TryAcquire(ctx)), interlock.ErrBusy)
 			case adds:
 				ok(t, err)
 				if inner.Token() == outer.Token() && exchanges == 0 {
@@ -125,8 +124,7 @@ func TestTheContextIsTheHolder(t *testing.T) {
 			if inside, detached := interlock.LeaseFrom(held), interlock.LeaseFrom(interlock.Detach(held)); inside.Name() != "m" || inside.Err() != nil || detached != nil || interlock.LeaseFrom(ctx) != nil {
 				t.Errorf("LeaseFrom returns %v, and %v of a detached context", inside, detached)
 			}
-			_, err := l.TryAcquire(interlock.Detach(held))
-			wantErr(t, err, interlock.ErrBusy)
+			wantErr(t, errOf(l.TryAcquire(interlock.Detach(held))), interlock.ErrBusy)
 			done := make(chan error)
 			go func() {
 				_, err := l.Acquire(held)
@@ -196,11 +194,9 @@ func TestNestedPermitsCountOnce(t *testing.T) {
 		inner := errtest.Must(a.Semaphore("s", 3, interlock.Reentrant()).Acquire(held))(t)
 		both, cancel2 := inner.Bind(held)
 		defer cancel2()
-		more, err := a.Semaphore("s", 3, interlock.Weight(2)).Acquire(both)
-		ok(t, err)
+		more := errtest.Must(a.Semaphore("s", 3, interlock.Weight(2)).Acquire(both))(t)
 		ok(t, more.Release())
-		_, err = a.Semaphore("s", 3, interlock.Weight(3)).Acquire(both)
-		wantErr(t, err, interlock.ErrDeadlock)
+		wantErr(t, errOf(a.Semaphore("s", 3, interlock.Weight(3)).Acquire(both)), interlock.ErrDeadlock)
 		ok(t, inner.Release())
 		ok(t, outer.Release())
 		nothingLeft(t, a)

@@ -180,7 +180,7 @@ func TestWithoutASessionAcquireWaits(t *testing.T) {
 		a.faults().Expire()
 		synctest.Wait()
 		time.Sleep(time.Second)
-		_, err := a.Mutex("m").TryAcquire(ctx)
+		err := errOf(a.Mutex("m").TryAcquire(ctx))
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, memlock.ErrFailed)
 		waits := async(ctx, a.Mutex("m"))

@@ -36,8 +36,7 @@ func TestAnAmbiguousShrinkHasCounted(t *testing.T) {
 			if lease.Permits() != 13 || lease.Err() != nil {
 				t.Errorf("%d permits, %v", lease.Permits(), lease.Err())
 			}
-			_, err := weighs(a, 13).TryAcquire(held)
-			wantErr(t, err, interlock.ErrDeadlock)
+			wantErr(t, errOf(weighs(a, 13).TryAcquire(held)), interlock.ErrDeadlock)
 			wantErr(t, lease.Shrink(ctx, 14), interlock.ErrInvalid)
 			a.faults().Clear()
 			ok(t, lease.Shrink(ctx, 13)) // again, until it is confirmed
@@ -60,8 +59,7 @@ func TestAShrinkWithAContextThatHasEnded(t *testing.T) {
 		if lease.Permits() != 1 || lease.Exclusive() {
 			t.Errorf("%d permits, exclusive: %v", lease.Permits(), lease.Exclusive())
 		}
-		_, err := weighs(b, 1).TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy)
+		wantErr(t, errOf(weighs(b, 1).TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, lease.Shrink(ctx, 1))
 		ok(t, acquire(t, weighs(b, 24)).Release())
 		ok(t, lease.Release())

@@ -87,7 +87,7 @@ func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
 		defer c.Close()
 		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		_, err = c.Mutex("m").Acquire(limited)
+		err = errOf(c.Mutex("m").Acquire(limited))
 		wantErr(t, err, context.DeadlineExceeded)
 		if unavailable(t, err, true); !strings.Contains(fmt.Sprint(err), "i/o timeout") {
 			t.Errorf("%v does not say why", err)
@@ -149,7 +149,7 @@ func TestAReadOfAnAbsentBackendSaysSo(t *testing.T) {
 				fail(a.faults())
 				limited, cancel := context.WithTimeout(ctx, wait)
 				defer cancel()
-				_, err := interlock.NewValue[int](a.Client, "v").Get(limited)
+				err := errOf(interlock.NewValue[int](a.Client, "v").Get(limited))
 				wantErr(t, err, context.DeadlineExceeded)
 				unavailable(t, err, true)
 			})

@@ -32,8 +32,7 @@ func TestUpdateIsBounded(t *testing.T) {
 			t.Errorf("%d tries", tries)
 		}
 		own := errors.New("own")
-		_, err = v.Update(ctx, func(n int) (int, error) { return 0, own })
-		wantErr(t, err, own)
+		wantErr(t, errOf(v.Update(ctx, func(n int) (int, error) { return 0, own })), own)
 	})
 }
 
@@ -42,26 +41,21 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		raw := interlock.NewValue[[]byte](a.Client, "raw")
 		version := errtest.Must(raw.Set(ctx, []byte{0xff, 0}, 0))(t)
-		got, err := raw.Get(ctx)
-		ok(t, err)
+		got := errtest.Must(raw.Get(ctx))(t)
 		if !bytes.Equal(got.Value, []byte{0xff, 0}) {
 			t.Errorf("%x", got.Value)
 		}
-		_, err = interlock.NewValue[int](a.Client, "raw").Get(ctx)
+		_, err := interlock.NewValue[int](a.Client, "raw").Get(ctx)
 		if err == nil {
 			t.Error("no error for a value of another type")
 		}
-		_, err = raw.Set(ctx, make([]byte, interlock.MaxValue+1), version)
-		wantErr(t, err, interlock.ErrInvalid)
+		wantErr(t, errOf(raw.Set(ctx, make([]byte, interlock.MaxValue+1), version)), interlock.ErrInvalid)
 		_, err = raw.Update(ctx, func([]byte) ([]byte, error) { return make([]byte, interlock.MaxValue+1), nil })
 		wantErr(t, err, interlock.ErrInvalid)
-		version, err = raw.Set(ctx, make([]byte, interlock.MaxValue), version)
-		ok(t, err)
-		_, err = raw.Set(ctx, nil, 0)
-		wantErr(t, err, interlock.ErrConflict)
+		version = errtest.Must(raw.Set(ctx, make([]byte, interlock.MaxValue), version))(t)
+		wantErr(t, errOf(raw.Set(ctx, nil, 0)), interlock.ErrConflict)
 		ok(t, raw.Delete(ctx, version))
-		_, err = raw.Set(ctx, nil, 0)
-		ok(t, err)
+		errtest.Must(raw.Set(ctx, nil, 0))(t)
 		_, err = interlock.NewValue[func()](a.Client, "f").Set(ctx, nil, 0)
 		if err == nil {
 			t.Error("a function was stored")
@@ -73,8 +67,7 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 func TestNamesOfPrimitivesAreApart(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		_, err := interlock.NewValue[int](a.Client, "x").Set(ctx, 7, 0)
-		ok(t, err)
+		errtest.Must(interlock.NewValue[int](a.Client, "x").Set(ctx, 7, 0))(t)
 		set := errtest.Must(a.Latch("x").Set(ctx, 1))(t)
 		ok(t, a.Barrier("x").Set(ctx))
 		ok(t, a.Barrier("x").Set(ctx))

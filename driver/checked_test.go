@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // reached is a driver that counts the calls that reach it.
@@ -60,10 +61,7 @@ func TestWrongArgumentsReachNoDriver(t *testing.T) {
 	if driver.Checked(d) != d {
 		t.Error("a driver is checked twice")
 	}
-	opened, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Second}))(t)
 	s := driver.Session(opened)
 	id := strings.Repeat("0a", 16)
 	good := driver.Ticket{ID: id, Queue: "q"}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func init() {
@@ -110,18 +111,14 @@ func TestWhatIsMistypedIsShown(t *testing.T) {
 		"localhost:6379":                 "localhost:6379 has no scheme",
 		"known://h/db?tll=3s&timeout=2s": "unknown option tll (did you mean ttl?)",
 	} {
-		u, err := driver.ParseURL(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := errtest.Must(driver.ParseURL(s))(t)
 		if u.String() != s && s != "known://h/db?tll=3s&timeout=2s" || strings.Contains(u.String(), "xxxxx") || u.Secret() {
 			t.Errorf("%s is shown as %s; secret: %v", s, u, u.Secret())
 		}
 		_ = u.Duration("ttl", 0) + u.Duration("timeout", 0)
+		err := u.Check()
 		if u.Scheme != "known" {
 			_, err = driver.OpenURL(t.Context(), u)
-		} else {
-			err = u.Check()
 		}
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", s, err)
@@ -136,11 +133,8 @@ func TestWhatIsMistypedIsShown(t *testing.T) {
 // Promise: of a URL whose scheme nobody has registered, nothing but that is shown.
 func TestOfAnUnknownSchemeNothingElseIsShown(t *testing.T) {
 	for _, s := range []string{"unknown:app:" + secret, "unknown:/app:" + secret, "unknown://app/" + secret, "unknown://" + secret + "@h", "unknown://h/db?timeout=" + secret} {
-		u, err := driver.ParseURL(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = driver.OpenURL(t.Context(), u)
+		u := errtest.Must(driver.ParseURL(s))(t)
+		_, err := driver.OpenURL(t.Context(), u)
 		if shown := u.String(); shown != "unknown:xxxxx" || !u.Secret() || err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s is shown as %s: %v", s, shown, err)
 		}
@@ -176,23 +170,17 @@ func TestTheValueOfAWrongOptionIsHidden(t *testing.T) {
 		"timeout=" + secret, "mode=" + secret, "names=" + secret, "table=a&table=" + secret, "pass=" + secret, secret, secret + "=",
 		"a/" + secret + "=1", strings.Repeat("a", 50) + secret + "=1",
 	} {
-		u, err := driver.ParseURL("known://app@h/db?" + options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := errtest.Must(driver.ParseURL("known://app@h/db?" + options))(t)
 		u.Duration("timeout", time.Second)
 		u.Int("mode", 8, 0)
 		u.Choice("names", "", "a", "b")
 		u.Text("table", "")
-		err = u.Check()
+		err := u.Check()
 		if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), secret) || strings.Contains(u.String(), secret) {
 			t.Errorf("%s: %v, shown as %s", options, err, u)
 		}
 	}
-	u, err := driver.ParseURL("known://h/db?table=t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := errtest.Must(driver.ParseURL("known://h/db?table=t"))(t)
 	u.Hide("table")
 	if !strings.Contains(u.String(), "table=xxxxx") {
 		t.Error(u)
@@ -203,12 +191,9 @@ func TestTheValueOfAWrongOptionIsHidden(t *testing.T) {
 // password: nothing of the URL is shown any more.
 func TestOptionsThatAreTheEndOfAPassword(t *testing.T) {
 	for _, s := range []string{"known://app:p@" + secret + "?e=f/gh@host/db", "known://app:p@" + secret + "?timeout=f/gh@host/db"} {
-		u, err := driver.ParseURL(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := errtest.Must(driver.ParseURL(s))(t)
 		u.Duration("timeout", time.Second)
-		err = u.Check()
+		err := u.Check()
 		if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error()+u.String(), secret) || strings.Contains(err.Error()+u.String(), "gh") {
 			t.Errorf("%s: %v, shown as %s", s, err, u)
 		}
@@ -230,10 +215,7 @@ func TestPasswordsOfMembersAreHidden(t *testing.T) {
 	if !u.Secret() {
 		t.Error("it is said to have no secret")
 	}
-	plain, err := driver.ParseURL("quorum:?member=" + url.QueryEscape("inner://a?db=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := errtest.Must(driver.ParseURL("quorum:?member=" + url.QueryEscape("inner://a?db=1")))(t)
 	if plain.Secret() {
 		t.Error("it is said to have a secret")
 	}

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: what is no ordinary file is refused, and not waited for; so is a link of another user.
 func TestOnlyAnOrdinaryFileIsUsed(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, target := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "target")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for _, path := range []string{pipe, os.DevNull} {
@@ -31,15 +30,9 @@ func TestOnlyAnOrdinaryFileIsUsed(t *testing.T) {
 	}
 	for _, of := range []int{0, 64301} {
 		_ = os.Remove(link)
-		if err := os.WriteFile(target, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, link); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Lchown(link, of, of); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, os.WriteFile(target, nil, 0o600))
+		errtest.None(t, os.Symlink(target, link))
+		errtest.None(t, os.Lchown(link, of, of))
 		err := fence.NewFile(link).Check(ctx, fence.Token(1))
 		if st, _ := os.Stat(target); (err == nil) != (of == 0) || (st.Size() > 0) != (of == 0) {
 			t.Errorf("a link of user %d: %v, and %d bytes", of, err, st.Size())

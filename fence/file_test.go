@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
@@ -37,9 +38,7 @@ func TestATokenThatIsSeenBeforeTheWorkBegins(t *testing.T) {
 				if left--; left < 0 {
 					return original(f)
 				}
-				if err := flock.Unlock(f); err != nil {
-					t.Fatal(err)
-				}
+				errtest.None(t, flock.Unlock(f))
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				share = original

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // shared is the grant of a reader or of a permit.
@@ -115,20 +116,13 @@ func TestWritesAreInTheOrderOfTokens(t *testing.T) {
 func TestFileRefusesWhatItDidNotWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fence")
 	f := fence.NewFile(path)
-	if err := f.Check(t.Context(), fence.Token(7)); err != nil {
-		t.Fatal(err)
-	}
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, f.Check(t.Context(), fence.Token(7)))
+	good := errtest.Must(os.ReadFile(path))(t)
 	if n, err := strconv.Atoi(strings.TrimSpace(string(good))); err != nil || n != 7 {
 		t.Errorf("the file says %q, want 7", good)
 	}
 	for _, text := range []string{"x", "7\n", string(good) + "\n", string(good[1:]), " " + string(good[1:]), "-" + string(good[1:]), "+" + string(good[1:]), strings.Repeat("0", 19) + "\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, os.WriteFile(path, []byte(text), 0o600))
 		if err := f.Check(t.Context(), fence.Token(math.MaxInt64)); err == nil {
 			t.Errorf("%q was accepted", text)
 		}
@@ -148,9 +142,7 @@ func TestFileWaitsOnlyAsLongAsItsContext(t *testing.T) {
 		waits := make(chan error, 1)
 		go func() { waits <- f.Check(ctx, fence.Token(2)) }()
 		cancel()
-		if err := <-waits; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want the context's error", err)
-		}
+		errtest.Is(t, <-waits, context.Canceled)
 		return nil
 	})
 	if err != nil {
@@ -161,18 +153,11 @@ func TestFileWaitsOnlyAsLongAsItsContext(t *testing.T) {
 // Promise: a file that is open for the work of other processes keeps all other checks waiting until it is closed.
 func TestAnOpenFileKeepsOthersWaiting(t *testing.T) {
 	f := fence.NewFile(filepath.Join(t.TempDir(), "fence"))
-	open, err := f.Open(t.Context(), fence.Token(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := errtest.Must(f.Open(t.Context(), fence.Token(2)))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := f.Check(ctx, fence.Token(3)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while it is open: got %v, want the context's error", err)
-	}
-	if err := open.Close(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Is(t, f.Check(ctx, fence.Token(3)), context.DeadlineExceeded, "while it is open")
+	errtest.None(t, open.Close())
 	if file, err := f.Open(t.Context(), fence.Token(1)); !errors.Is(err, fence.ErrStale) || file != nil {
 		t.Errorf("a smaller token: got %v, %v, want ErrStale", file, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/metrics"
 )
 
@@ -244,9 +245,7 @@ func TestQueuesAreBoundedAndEscaped(t *testing.T) {
 		t.Error("more than 1,000 are shown")
 	}
 	full := errors.New("full")
-	if err := metrics.WriteQueues(writer{full}, queues); !errors.Is(err, full) {
-		t.Errorf("a writer that fails: %v", err)
-	}
+	errtest.Is(t, metrics.WriteQueues(writer{full}, queues), full, "a writer that fails")
 }
 
 type writer struct{ err error }

@@ -25,6 +25,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/metrics"
 	"github.com/interlock-go/interlock/otelinterlock"
 )
@@ -163,9 +164,7 @@ func TestSpansAndMetricsOfALoss(t *testing.T) {
 			"interlock.hold.use_time{backend=memory,kind=mutex,outcome=lost}":         0,
 		})
 		faults.Expire()
-		if err := <-done; !errors.Is(err, interlock.ErrLost) {
-			t.Errorf("the work ended with %v", err)
-		}
+		errtest.Is(t, <-done, interlock.ErrLost, "the work ended with")
 		parent.End()
 		synctest.Wait()
 		s.want(map[string]float64{
@@ -231,9 +230,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 		b, err := interlock.New(t.Context(), w.Driver())
 		ok(t, err)
 		defer b.Close()
-		if _, err := b.Mutex("held").Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(b.Mutex("held").Acquire(t.Context()))(t)
 		_, _ = a.Mutex("held").TryAcquire(t.Context())
 		_, _ = a.Mutex("held", interlock.Wait(time.Second)).Acquire(t.Context())
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -354,9 +351,7 @@ func TestAnExporterThatBlocksDelaysNoLock(t *testing.T) {
 		})
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := s.stop(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("stop: %v", err)
-		}
+		errtest.Is(t, s.stop(short), context.DeadlineExceeded, "stop")
 		close(open)
 		ok(t, s.stop(t.Context()))
 		if !regexp.MustCompile(`otelinterlock: \d{3} spans were dropped`).MatchString(h.String()) {

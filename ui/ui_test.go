@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // bound ends each wait.
@@ -35,10 +36,7 @@ type world struct {
 func serve(t *testing.T, cfg Config) world {
 	t.Helper()
 	d := memlock.New()
-	c, err := interlock.New(t.Context(), d, interlock.Owner("owner "+hostile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.New(t.Context(), d, interlock.Owner("owner "+hostile)))(t)
 	t.Cleanup(func() { c.Close() })
 	cfg.Log = slog.New(slog.DiscardHandler)
 	server := httptest.NewServer(New(c, cfg))
@@ -188,9 +186,7 @@ func TestHostileTextsAreText(t *testing.T) {
 		_, _ = w.c.Mutex(name).Acquire(waiting)
 	}()
 	defer func() { cancel(); <-ended }()
-	if _, err := w.c.Latch(name).Set(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(w.c.Latch(name).Set(t.Context(), 3))(t)
 	q := url.Values{"name": {name}, "do": {"evict"}, "id": {hostile}, "text": {hostile}, "prefix": {hostile}, "done": {hostile}}.Encode()
 	for _, page := range []string{"/", "/lock", "/waits", "/longest", "/stored", "/checks", "/change", "/nowhere"} {
 		answer, text := w.ask("GET", page+"?"+q, nil)
@@ -229,14 +225,8 @@ func TestAnOutageIsSaidByStreams(t *testing.T) {
 			t.Parallel()
 			w := serve(t, Config{})
 			w.acquire("a")
-			r, err := http.NewRequestWithContext(t.Context(), "GET", w.URL+"/api/events?"+query, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := errtest.Must(http.NewRequestWithContext(t.Context(), "GET", w.URL+"/api/events?"+query, nil))(t)
+			answer := errtest.Must(http.DefaultClient.Do(r))(t)
 			kinds := make(chan string)
 			go func() {
 				defer close(kinds)
@@ -284,9 +274,7 @@ func TestChanges(t *testing.T) {
 			yes, wrong = 303, 422
 		}
 		v := interlock.NewValue[string](w.c, "v")
-		if _, err := v.Set(t.Context(), "x", 0); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(v.Set(t.Context(), "x", 0))(t)
 		w.want(yes, "POST", "/change", url.Values{"do": {"revoke"}, "name": {"a"}, "id": {lease.ID()}})
 		w.want(yes, "POST", "/change", url.Values{"do": {"latch"}, "name": {"l"}, "count": {"2"}})
 		w.want(wrong, "POST", "/change", url.Values{"do": {"evict"}, "name": {"a"}, "id": {lease.ID()}})
@@ -351,9 +339,7 @@ func TestManyLocksArePaged(t *testing.T) {
 		w.acquire(fmt.Sprintf("job/%03d", i))
 	}
 	var got locksJSON
-	if err := json.Unmarshal([]byte(w.want(200, "GET", "/api/locks?order=name&offset=100&limit=15", nil)), &got); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, json.Unmarshal([]byte(w.want(200, "GET", "/api/locks?order=name&offset=100&limit=15", nil)), &got))
 	if got.Total != 120 || len(got.Locks) != 15 || got.Locks[0].Name != "job/100" {
 		t.Errorf("%d of %d, from %+v", len(got.Locks), got.Total, got.Locks[0])
 	}
@@ -373,14 +359,8 @@ func TestManyLocksArePaged(t *testing.T) {
 func TestAStreamTellsOfChanges(t *testing.T) {
 	for query, says := range map[string]string{"": `"name":"a"`, "name=a": `"holders":[{`, "brief=1": `"at":`} {
 		w := serve(t, Config{})
-		r, err := http.NewRequestWithContext(t.Context(), "GET", w.URL+"/api/events?"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := errtest.Must(http.NewRequestWithContext(t.Context(), "GET", w.URL+"/api/events?"+query, nil))(t)
+		answer := errtest.Must(http.DefaultClient.Do(r))(t)
 		defer answer.Body.Close()
 		if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" {
 			t.Fatalf("the answer is %s", kind)
@@ -409,9 +389,7 @@ func TestAStreamTellsOfChanges(t *testing.T) {
 		lease := w.acquire("a")
 		for !strings.Contains(next(), says) {
 		}
-		if err := lease.Release(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, lease.Release())
 		answer.Body.Close()
 		for range lines {
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a lock of a fixed time ends when a majority of members end it, and inspection and whoever
@@ -24,9 +25,7 @@ func TestAMemberThatMissedAnEarlierEndProlongsNothing(t *testing.T) {
 		}
 		synctest.Wait()
 		members[2].Faults().Cut()
-		if err := a.Keep(t.Context(), tk, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, a.Keep(t.Context(), tk, time.Minute))
 		looker, _ := quorum(t, w...)
 		q, err := looker.Follow(t.Context(), r.Queue, "")
 		if err != nil || len(q.Members) != 1 || !q.Members[0].Held || q.Members[0].Left > time.Minute {

@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/quorumlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 const ttl = 10 * time.Second
@@ -40,10 +41,7 @@ func quorum(t *testing.T, worlds ...*memlock.World) (*quorumlock.Driver, []*meml
 // over is a quorum of these members.
 func over(t *testing.T, members ...driver.Driver) *quorumlock.Driver {
 	t.Helper()
-	d, err := quorumlock.New(members...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(quorumlock.New(members...))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -57,10 +55,7 @@ func client(t *testing.T, worlds ...*memlock.World) (*driver.Opened, []*memlock.
 
 func session(t *testing.T, d driver.Driver) *driver.Opened {
 	t.Helper()
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 	return s
 }
 
@@ -81,9 +76,7 @@ func fresh(t *testing.T, n int) (worlds []*memlock.World) {
 	}
 	s, _ := client(t, worlds...)
 	time.Sleep(ttl + time.Second)
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.Close(t.Context()))
 	return worlds
 }
 
@@ -93,10 +86,7 @@ func sortByLife(t *testing.T, worlds []*memlock.World) {
 	life := func(w *memlock.World) string {
 		d := w.Driver()
 		defer d.Close()
-		c, err := d.Load(t.Context(), "interlock-quorum/life/value")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(d.Load(t.Context(), "interlock-quorum/life/value"))(t)
 		return string(c.Value)
 	}
 	slices.SortFunc(worlds, func(a, b *memlock.World) int { return strings.Compare(life(a), life(b)) })
@@ -157,16 +147,11 @@ func TestAShorterTTLDoesNotMakeAnEmptyMemberCountSooner(t *testing.T) {
 		for _, m := range cut {
 			m.Faults().Cut()
 		}
-		short, err := quorumlock.New(cut[0], cut[1], empty.Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
+		short := errtest.Must(quorumlock.New(cut[0], cut[1], empty.Driver()))(t)
 		if _, err := short.Open(t.Context(), driver.SessionOptions{TTL: ttl / 10}); err == nil {
 			t.Fatal("a session is open without a majority")
 		}
-		if err := short.Close(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, short.Close())
 		time.Sleep(ttl / 5)
 		b, _ := client(t, w[0], w[1], empty)
 		if tk, err := b.Join(t.Context(), request()); err == nil {

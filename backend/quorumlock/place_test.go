@@ -1,13 +1,13 @@
 package quorumlock_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // deafen keeps the session of a member from hearing anything without having asked.
@@ -49,9 +49,7 @@ func TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession(t *testing.T) {
 			}
 			last.Expire()
 			leave.Deliver()
-			if err := <-answer; !errors.Is(err, driver.ErrBusy) {
-				t.Fatalf("Join: %v", err)
-			}
+			errtest.MustBe(t, <-answer, driver.ErrBusy, "Join")
 			time.Sleep(2 * ttl)
 			deaf.Deliver()
 			if q := look(t, w[2]); len(q.Members) != 0 {
@@ -71,19 +69,14 @@ func TestAPlaceThatMissedKeepCountsForItsOwnTime(t *testing.T) {
 		tk := hold(t, a)
 		synctest.Wait()
 		members[2].Faults().Cut()
-		if err := a.Keep(t.Context(), tk, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, a.Keep(t.Context(), tk, time.Hour))
 		time.Sleep(2 * ttl) // the place at the last one has ended
 		if r, err := a.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Kept {
 			t.Errorf("Renew while two members keep it: %+v, %v", r, err)
 		}
 		first := w[0].Driver()
 		defer first.Close()
-		at, err := first.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := errtest.Must(first.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 		q, err := first.Follow(t.Context(), tk.Queue, "")
 		if err != nil || len(q.Members) != 1 {
 			t.Fatalf("Follow: %+v, %v", q, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: whose session a member has ended joins there again while its ticket is held, whichever
@@ -79,9 +80,7 @@ func TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts(t *testing.T) {
 		lossy.lost.Store(true)
 		without.Faults().Before("Join", 1).Fail()
 		for range 4 {
-			if _, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Renew(t.Context(), []driver.Ticket{tk}))(t)
 			time.Sleep(ttl * 33 / 100)
 		}
 		if q := look(t, empty); len(q.Members) == 0 {
@@ -104,10 +103,7 @@ func TestAJoinThatComesLateBringsNoLockBack(t *testing.T) {
 		members[0].Faults().Cut()
 		renew := func() []driver.Renewed {
 			t.Helper()
-			r, err := a.Renew(t.Context(), []driver.Ticket{tk})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := errtest.Must(a.Renew(t.Context(), []driver.Ticket{tk}))(t)
 			return r
 		}
 		for range 2 {
@@ -123,13 +119,8 @@ func TestAJoinThatComesLateBringsNoLockBack(t *testing.T) {
 		for _, w := range []*memlock.World{w[0], w[2]} { // another has a majority
 			d := w.Driver()
 			defer d.Close()
-			b, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Leave(t.Context(), hold(t, b), true); err != nil {
-				t.Fatal(err)
-			}
+			b := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
+			errtest.None(t, b.Leave(t.Context(), hold(t, b), true))
 		}
 		late.Deliver()
 		synctest.Wait()
@@ -148,10 +139,7 @@ func look(t *testing.T, w *memlock.World) driver.Queue {
 	t.Helper()
 	d := w.Driver()
 	defer d.Close()
-	q, err := d.Follow(t.Context(), request().Queue, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := errtest.Must(d.Follow(t.Context(), request().Queue, ""))(t)
 	return q
 }
 
@@ -163,9 +151,7 @@ func TestAnEvictedLockDoesNotJoinAgain(t *testing.T) {
 		tk := hold(t, s)
 		synctest.Wait()
 		d, _ := quorum(t, w...)
-		if err := d.Ask(t.Context(), tk.Queue, tk.ID, driver.Evict); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, d.Ask(t.Context(), tk.Queue, tk.ID, driver.Evict))
 		synctest.Wait()
 		members[0].Faults().Expire()
 		synctest.Wait()
@@ -187,9 +173,7 @@ func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
 		time.Sleep(time.Second)
 		before := bad.joins.Load()
 		for range 3 {
-			if _, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Renew(t.Context(), []driver.Ticket{tk}))(t)
 			time.Sleep(time.Second)
 		}
 		if n := bad.joins.Load() - before; n < 3 || n > 6 {
@@ -319,12 +303,8 @@ func TestAnEvictedWaiterDoesNotJoinAgain(t *testing.T) {
 		}
 		first := w[0].Driver()
 		defer first.Close()
-		if err := first.Ask(t.Context(), r.Queue, q.Members[1].ID, driver.Evict); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, first.Ask(t.Context(), r.Queue, q.Members[1].ID, driver.Evict))
+		errtest.Must(b.Renew(t.Context(), []driver.Ticket{tk}))(t)
 		synctest.Wait()
 		if q := look(t, w[0]); len(q.Members) != 1 {
 			t.Errorf("it waits again: %+v", q.Members)
@@ -433,13 +413,8 @@ func TestAReaderIsNotInTheWayOfAnother(t *testing.T) {
 		writer := reader()
 		writer.Units = writer.Capacity
 		s, _ := client(t, w...)
-		half, err := s.Join(t.Context(), writer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Leave(t.Context(), half, false); err != nil {
-			t.Fatal(err)
-		}
+		half := errtest.Must(s.Join(t.Context(), writer))(t)
+		errtest.None(t, s.Leave(t.Context(), half, false))
 		synctest.Wait()
 		first, err := s.Join(t.Context(), reader())
 		if err != nil || !first.Inherited {

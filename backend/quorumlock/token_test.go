@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // tokenOf is that of a lock which two of three worlds grant.
@@ -14,9 +15,7 @@ func tokenOf(t *testing.T, without int, worlds ...*memlock.World) uint64 {
 	s, members := client(t, worlds...)
 	members[without].Faults().Cut()
 	tk := hold(t, s)
-	if err := s.Leave(t.Context(), tk, true); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.Leave(t.Context(), tk, true))
 	return tk.Token
 }
 
@@ -30,9 +29,7 @@ func TestTokensGrowAfterALossOfDataThatAGrantHasFollowed(t *testing.T) {
 		"a grant": {between: func(t *testing.T, w []*memlock.World, _ uint64) uint64 { return tokenOf(t, 2, w...) }},
 		"a raise of all names": {between: func(t *testing.T, w []*memlock.World, last uint64) uint64 {
 			d, _ := quorum(t, w...)
-			if err := d.Raise(t.Context(), "", last); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, d.Raise(t.Context(), "", last), nil)
 			return last
 		}},
 		"nothing": {between: func(_ *testing.T, _ []*memlock.World, last uint64) uint64 { return last }, falls: true},
@@ -42,16 +39,12 @@ func TestTokensGrowAfterALossOfDataThatAGrantHasFollowed(t *testing.T) {
 				w := fresh(t, 3)
 				first := w[0].Driver()
 				defer first.Close()
-				if err := first.Raise(t.Context(), "q", 1000); err != nil {
-					t.Fatal(err)
-				}
+				errtest.None(t, first.Raise(t.Context(), "q", 1000))
 				last := tokenOf(t, 2, w...)
 				w[0] = memlock.NewWorld()
 				s, _ := client(t, w...)
 				time.Sleep(ttl + time.Second) // it counts again
-				if err := s.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				errtest.None(t, s.Close(t.Context()))
 				last = c.between(t, w, last)
 				if next := tokenOf(t, 1, w...); (next <= last) != c.falls {
 					t.Errorf("the token %d follows %d", next, last)
@@ -67,9 +60,7 @@ func TestTokensGrowOverEachMajority(t *testing.T) {
 		w := fresh(t, 3)
 		far := w[0].Driver()
 		defer far.Close()
-		if err := far.Raise(t.Context(), "", 1000); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, far.Raise(t.Context(), "", 1000))
 		var last uint64
 		for without := range 3 {
 			s, members := client(t, w...)
@@ -79,9 +70,7 @@ func TestTokensGrowOverEachMajority(t *testing.T) {
 				t.Fatalf("the token %d follows %d", tk.Token, last)
 			}
 			last = tk.Token
-			if err := s.Leave(t.Context(), tk, true); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, s.Leave(t.Context(), tk, true))
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a ticket that was left while its Join was under way is not held by what the Join
@@ -34,13 +35,9 @@ func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 		joined <- err
 	}()
 	<-asked
-	if err := s.Leave(t.Context(), ticketOf(r), true); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.Leave(t.Context(), ticketOf(r), true))
 	close(answer)
-	if err := <-joined; !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Join of what has left: %v", err)
-	}
+	errtest.Is(t, <-joined, driver.ErrGone, "Join of what has left")
 }
 
 // Promise: a Join that is repeated after its ticket has left does not bring it back, nor
@@ -102,14 +99,9 @@ func TestARenewalProvesNothingForWhatHasAnEndOfItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, exchangetest.Script{Join: says(held), Renew: renews(always(own)), Look: sees(always(own))})
 			r := request()
-			k, err := s.Join(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := errtest.Must(s.Join(t.Context(), r))(t)
 			time.Sleep(time.Millisecond)
-			if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 			r.Retry = true
 			again, err := s.Join(t.Context(), r)
 			if err != nil || !again.Held || again.Proof > k.Proof {
@@ -202,10 +194,7 @@ func TestAHeartbeatThatIsAnsweredLate(t *testing.T) {
 		},
 	})
 	r := request()
-	k, err := s.Join(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := errtest.Must(s.Join(t.Context(), r))(t)
 	var late sync.WaitGroup
 	late.Go(func() {
 		if _, err := s.Renew(context.Background(), []driver.Ticket{k}); err != nil {
@@ -213,10 +202,7 @@ func TestAHeartbeatThatIsAnsweredLate(t *testing.T) {
 		}
 	})
 	<-asked
-	got, err := s.Renew(t.Context(), []driver.Ticket{k})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 	close(answer)
 	late.Wait()
 	r.Retry = true

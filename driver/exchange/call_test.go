@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // crowd is a session whose exchanges last until the test lets them end.
@@ -86,9 +87,7 @@ func TestAnExchangeGoesOnWithoutItsCaller(t *testing.T) {
 			}
 			<-s.begun
 			s.end <- struct{}{}
-			if err := <-next; err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, <-next, nil)
 		}
 	})
 }
@@ -122,9 +121,7 @@ func TestARepeatedJoinComesAfterTheFirst(t *testing.T) {
 			t.Fatal("it is not sent")
 		}
 		close(s.end)
-		if err := <-again; err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, <-again, nil)
 	})
 }
 
@@ -257,18 +254,14 @@ func TestWithdrawalsAreGathered(t *testing.T) {
 			}()
 			<-s.begun
 			s.end <- struct{}{}
-			if err := <-joined; err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, <-joined)
 		}
 		go func() { _, _ = s.Join(t.Context(), request()) }()
 		<-s.begun // it takes the only connection for calls
 		var leaving sync.WaitGroup
 		leave := func(r driver.Request) {
 			leaving.Go(func() {
-				if err := s.Leave(t.Context(), ticketOf(r), true); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, s.Leave(t.Context(), ticketOf(r), true), nil)
 			})
 			synctest.Wait()
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: Close names waiters first, so that none of them is granted what a holder leaves, and no
@@ -30,13 +31,9 @@ func TestCloseNamesWhatLeavesWaitersFirst(t *testing.T) {
 	next = waits
 	waiter, granted := joined(t, s), joined(t, s)
 	for _, k := range []driver.Ticket{kept, granted} {
-		if err := s.Keep(t.Context(), k, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, s.Keep(t.Context(), k, time.Minute))
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.Close(t.Context()))
 	if want := []string{waiter.ID, holder.ID}; !slices.Equal(named, want) {
 		t.Errorf("Close names %v, not the waiter and the holder, %v", named, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a ticket whose grant was sent before this client listened, and whose Join is
@@ -90,9 +91,7 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 	for exchange.DriverOf(s).Entries() != 1 { // until the Join is under way
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := s.Renew(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), nil))(t)
 	got, err := s.Renew(t.Context(), nil)
 	if err != nil || len(got) != 1 || got[0].State != driver.Stray {
 		t.Errorf("the next heartbeat: %v, %v", got, err)
@@ -124,9 +123,7 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 		t.Fatal("Join succeeds")
 	}
 	for range 2 {
-		if _, err := s.Renew(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Renew(t.Context(), nil))(t)
 	}
 	if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
 		t.Errorf("Leave: %v", err)
@@ -172,15 +169,10 @@ func TestAnAnswerFromBeforeTheGrantChangesNothing(t *testing.T) {
 		})
 		r := request()
 		r.Hold = time.Hour
-		k, err := s.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := errtest.Must(s.Join(t.Context(), r))(t)
 		send(k.ID, exchange.Event{Type: exchange.Granted, Unverified: true})
 		sent := exchange.DriverOf(s).Now()
-		if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 		time.Sleep(time.Second)
 		close(slow)
 		synctest.Wait()

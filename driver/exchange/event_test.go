@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // unproven are events that a stranger can send, and grants of tokens that cannot be.
@@ -63,10 +64,7 @@ func TestAWaiterWhoseQuestionFailsAsksAgain(t *testing.T) {
 				return sees(always(held))(ctx, row, refs)
 			},
 		})
-		k, err := s.Join(t.Context(), request())
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := errtest.Must(s.Join(t.Context(), request()))(t)
 		send(k.ID, exchange.Event{Type: exchange.Granted, Unverified: true})
 		if got, err := s.Await(within(t), k); err != nil || !got.Held {
 			t.Errorf("the waiter gets %+v, %v", got, err)
@@ -88,10 +86,7 @@ func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
 						Settle: func(context.Context, string) (bool, error) { return false, nil },
 					})
 					r := request()
-					k, err := s.Join(t.Context(), r)
-					if err != nil {
-						t.Fatal(err)
-					}
+					k := errtest.Must(s.Join(t.Context(), r))(t)
 					ctx, cancel := context.WithCancel(t.Context())
 					awaited := make(chan error, 1)
 					go func() {
@@ -108,9 +103,7 @@ func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
 						t.Errorf("it asks the backend: %v", asks)
 					}
 					cancel()
-					if err := <-awaited; !errors.Is(err, context.Canceled) {
-						t.Errorf("Await has returned: %v", err)
-					}
+					errtest.Is(t, <-awaited, context.Canceled, "Await has returned")
 					r.Retry = true
 					if got, err := s.Join(t.Context(), r); err != nil || got != k {
 						t.Errorf("%+v is %+v after it, %v", k, got, err)
@@ -269,24 +262,18 @@ func TestALateLookTellsANewHolderNothing(t *testing.T) {
 			return false, nil
 		}}, exchange.NewMailbox())
 		defer d.Close()
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 		synctest.Wait()
 		time.Sleep(5 * time.Second) // the resync of the listener
 		r := request()
-		k, err := s.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := errtest.Must(s.Join(t.Context(), r))(t)
 		events <- exchange.Event{Type: exchange.Granted, ID: k.ID, Status: held, Unverified: true}
 		time.Sleep(100 * time.Millisecond)
 		events <- exchange.Event{Type: exchange.Granted, ID: k.ID, Status: held}
 		if _, err := s.Await(t.Context(), k); !errors.Is(err, fails) {
 			t.Fatal(err)
 		}
-		if k, err = s.Join(t.Context(), r); err != nil || !k.Held {
+		if k, err := s.Join(t.Context(), r); err != nil || !k.Held {
 			t.Fatal(k, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -316,15 +303,12 @@ func TestALookThatHangsHoldsUpNoGrant(t *testing.T) {
 		}
 		d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}}, exchange.NewMailbox())
 		defer d.Close()
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 		synctest.Wait()
 		k := joined(t, s)
 		began := time.Now()
 		events <- exchange.Event{Type: exchange.Granted, ID: k.ID, Status: held, Unverified: true}
-		_, err = s.Await(t.Context(), k)
+		_, err := s.Await(t.Context(), k)
 		if took := time.Since(began); err != nil || took > exchange.LookTimeout+time.Second {
 			t.Errorf("%v, after %v", err, took)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // opened is a session, with a TTL of a minute, on a backend in memory that a script changes.
@@ -18,10 +19,7 @@ func opened(t *testing.T, script exchangetest.Script) *driver.Opened {
 	store.Script = script
 	d := store.Driver()
 	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 	return s
 }
 
@@ -35,10 +33,7 @@ func ticketOf(r driver.Request) driver.Ticket { return driver.Ticket{ID: r.ID, Q
 // joined is a new ticket of a session.
 func joined(t *testing.T, s driver.Session) driver.Ticket {
 	t.Helper()
-	k, err := s.Join(t.Context(), request())
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := errtest.Must(s.Join(t.Context(), request()))(t)
 	return k
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: whoever waits, and asks over a connection that leads nowhere, hears what a
@@ -45,9 +46,7 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 			got <- k
 		}()
 		<-asked
-		if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 		select {
 		case k := <-got:
 			if !k.Held || k.Token != 7 {
@@ -189,10 +188,7 @@ func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 			}
 			d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: listens}}, exchange.NewMailbox())
 			defer d.Close()
-			s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 			k := joined(t, s)
 			for range 100 { // a new Await each 100 ms
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -221,10 +217,7 @@ func TestACallThatEndsTheRestIsPolledFor(t *testing.T) {
 		}
 		d := store.Driver()
 		defer d.Close()
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 		k := joined(t, s)
 		for call := range 2 {
 			before := looks.Load()

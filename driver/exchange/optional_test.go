@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a Join that was certainly not sent is left without an exchange, and cannot come later. If
@@ -41,9 +42,7 @@ func TestAJoinThatWasNotSentIsLeftWithoutAnExchange(t *testing.T) {
 			}
 			r.Retry = true
 		}
-		if err := s.Leave(t.Context(), ticketOf(r), true); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Leave: %v", err)
-		}
+		errtest.Is(t, s.Leave(t.Context(), ticketOf(r), true), driver.ErrGone, "Leave")
 		if asked := left > 0; asked != sentBefore {
 			t.Errorf("a Join may have been sent: %v; Leave asks the backend: %v", sentBefore, asked)
 		}
@@ -85,10 +84,7 @@ func TestWhatOnlySomeStoresHave(t *testing.T) {
 		l := &like{Store: exchangetest.NewWorld().Store(), file: os.Stdin}
 		d := exchange.New(l, exchange.NewMailbox())
 		t.Cleanup(func() { _ = d.Close() })
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 		if files := s.Liveness; len(files) != 1 || files[0] != l.file {
 			t.Errorf("the session lives as long as %v", files)
 		}
@@ -129,10 +125,7 @@ func TestTheTTLIsWhatTheBackendHasGranted(t *testing.T) {
 	}
 	d := exchange.New(granting{rowless{Store: store}, 7 * time.Second}, exchange.NewMailbox())
 	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Second}))(t)
 	joined(t, s)
 	if s.TTL != 7*time.Second || !slices.Equal(asked, []time.Duration{7 * time.Second}) {
 		t.Errorf("the TTL is %v, and that of a Join %v", s.TTL, asked)
@@ -147,9 +140,7 @@ func TestATicketThatEndsWithItsSessionIsProvenByHeartbeats(t *testing.T) {
 	if first.Proof == 0 || first.Proof > opened {
 		t.Errorf("a Join after Open is proven from %v, and Open had returned at %v", first.Proof, opened)
 	}
-	if _, err := s.Renew(t.Context(), []driver.Ticket{first}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), []driver.Ticket{first}))(t)
 	renewed := driver.Now()
 	if second := joined(t, s); second.Proof <= opened || second.Proof > renewed {
 		t.Errorf("a Join after a heartbeat is proven from %v; the heartbeat was between %v and %v", second.Proof, opened, renewed)
@@ -218,9 +209,7 @@ func TestResizeOfAStoreThatHasNone(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := d.Resize(ended, "q", 2); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that has ended: %v", err)
-	}
+	errtest.Is(t, d.Resize(ended, "q", 2), context.Canceled, "with a context that has ended")
 	_ = d.Close()
 	if err := d.Resize(t.Context(), "q", 2); errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("of a driver that is closed: %v", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a ticket that was given up, or found to be gone, while its Join or a renewal
@@ -31,9 +32,7 @@ func TestOrphansAreStrays(t *testing.T) {
 			r := request()
 			k, err := s.Join(t.Context(), r)
 			if err == nil {
-				if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 			} else if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: when a replica has taken over, which may not have received that tickets were left,
@@ -40,10 +41,7 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 				return []exchange.Ref{{Queue: r.Queue, ID: r.ID}, lost}, fails
 			},
 		})
-		k, err := s.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := errtest.Must(s.Join(t.Context(), r))(t)
 		for i, step := range []struct {
 			history string
 			fails   error
@@ -57,10 +55,7 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 			{history: "second", asked: 2, strays: true},
 		} {
 			strays, history, fails = nil, step.history, step.fails
-			got, err := s.Renew(t.Context(), []driver.Ticket{k})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 			synctest.Wait()
 			isStray := func(r driver.Renewed) bool { return r.State == driver.Stray }
 			if one := slices.IndexFunc(got, isStray); asked != step.asked || (one >= 0) != step.strays || step.strays && got[one].ID != lost.ID {
@@ -117,9 +112,7 @@ func TestManyTicketsWhoseLeavesAFailoverHasLost(t *testing.T) {
 			if beats == 100 {
 				t.Fatalf("%d tickets stand after %d heartbeats", stand(), beats)
 			}
-			if _, err := s.Renew(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Renew(t.Context(), nil))(t)
 			history = "second"
 			time.Sleep(s.TTL / 3)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // rowless is a store without rows of sessions, and with no more of what is optional than this.
@@ -47,10 +48,7 @@ func openedOn(t *testing.T, r rowless, script exchangetest.Script) *driver.Opene
 	r.Store, r.traits.Bounded, r.traits.LookSettles = store, true, true
 	d := exchange.New(r, exchange.NewMailbox())
 	t.Cleanup(func() { _ = d.Close() })
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute, Owner: "me"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute, Owner: "me"}))(t)
 	for r.traits.Listens && (!d.Hears() || d.Resyncs() == 0) { // else a Join would meet the resync
 		time.Sleep(time.Millisecond)
 	}
@@ -181,17 +179,11 @@ func TestATicketIsNamedWithItsTag(t *testing.T) {
 		},
 	})
 	k := joined(t, s)
-	if _, err := s.Renew(t.Context(), []driver.Ticket{k}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 	r := request()
 	r.ID, r.Retry = k.ID, true
-	if _, err := s.Join(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Join(t.Context(), r))(t)
+	errtest.None(t, s.Close(t.Context()))
 	if want := []uint64{1, 2, 3}; !slices.Equal(tags, want) {
 		t.Errorf("the tags are %v, want %v", tags, want)
 	}
@@ -226,18 +218,10 @@ func TestAChangedTicketIsNamedWithoutItsTag(t *testing.T) {
 		c := changing{rowless{Store: exchangetest.NewWorld().Store()}, new(uint64)}
 		d := exchange.New(c, exchange.NewMailbox())
 		t.Cleanup(func() { _ = d.Close() })
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 		r := request()
-		k, err := s.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := change(t.Context(), s, k); err != nil {
-			t.Fatal(err)
-		}
+		k := errtest.Must(s.Join(t.Context(), r))(t)
+		errtest.None(t, change(t.Context(), s, k))
 		*c.tag = 9
 		r.Retry = true
 		if _, err := s.Join(t.Context(), r); err != nil || *c.tag != 0 {
@@ -269,9 +253,7 @@ func TestTheEndOfASessionNamesItsTickets(t *testing.T) {
 	if _, err := s.Join(t.Context(), lost); err == nil {
 		t.Fatal("a Join without an answer succeeds")
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.Close(t.Context()))
 	if len(ended) != 3 || ended[2].ID != holder.ID || !ended[2].Unfixed || ended[2].Tombstone != 0 {
 		t.Fatalf("the session ends with %+v", ended)
 	}
@@ -340,10 +322,7 @@ func TestAFixedTimeBeginsWhenTheEventSays(t *testing.T) {
 			})
 			r := request()
 			r.Hold = time.Minute
-			k, err := s.Join(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := errtest.Must(s.Join(t.Context(), r))(t)
 			time.Sleep(5 * time.Millisecond)
 			granted := held
 			granted.At = began.Add(later)
@@ -417,12 +396,8 @@ func TestAFollowIsOneExchange(t *testing.T) {
 		},
 	})
 	d := exchange.DriverOf(s)
-	if _, err := d.Follow(t.Context(), "q", ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Follow(t.Context(), "q", "another"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(d.Follow(t.Context(), "q", ""))(t)
+	errtest.Must(d.Follow(t.Context(), "q", "another"))(t)
 	if len(followers) != 2 || followers[0] != (exchange.Follower{}) || followers[1].Mailbox == "" || followers[1].Topic == 0 {
 		t.Errorf("the followers are %+v", followers)
 	}

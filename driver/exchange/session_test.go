@@ -9,6 +9,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a session has no part in the tickets of another one of the same client, be it that it knows
@@ -17,10 +18,7 @@ func TestATicketIsOfOneSession(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		a := opened(t, exchangetest.Script{})
 		for _, of := range []string{"a holder", "a waiter"} {
-			b, err := exchange.DriverOf(a).Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := errtest.Must(exchange.DriverOf(a).Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 			r := request()
 			k, err := a.Join(t.Context(), r)
 			if err != nil || k.Held != (of == "a holder") {
@@ -46,9 +44,7 @@ func TestATicketIsOfOneSession(t *testing.T) {
 					t.Errorf("%s: %s of another session: %v", of, what, err)
 				}
 			}
-			if err := b.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, b.Close(t.Context()))
 			got, err := a.Renew(t.Context(), []driver.Ticket{k})
 			if err != nil || len(got) == 0 || got[0].ID != k.ID || got[0].State != driver.Kept {
 				t.Errorf("%s: its own session says %+v, %v", of, got, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a queue that is to be settled while it is being settled is settled once more:
@@ -114,14 +115,9 @@ func TestAQueueThatIsFoundUnsettledIsSettled(t *testing.T) {
 						u := &unsettled{Store: exchangetest.NewWorld().Store(), status: exchange.Status{State: state, Token: 7, Unsettled: true}}
 						d := exchange.New(u, exchange.NewMailbox())
 						t.Cleanup(func() { _ = d.Close() })
-						s, err := d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-						if err != nil {
-							t.Fatal(err)
-						}
+						s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 						r := request()
-						if _, err := s.Join(t.Context(), r); err != nil {
-							t.Fatal(err)
-						}
+						errtest.Must(s.Join(t.Context(), r))(t)
 						synctest.Wait()
 						before := u.settles.Load()
 						u.refuses = refuses

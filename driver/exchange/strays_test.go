@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a heartbeat does not wait for long for the queue of a stray that somebody else
@@ -80,14 +81,9 @@ func TestAFixedEndWithoutAProofHasNotPassed(t *testing.T) {
 		time.Sleep(time.Hour) // the clock may begin with the process
 		r := request()
 		r.Hold = time.Minute
-		k, err := s.Join(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := errtest.Must(s.Join(t.Context(), r))(t)
 		send(k.ID, exchange.Event{Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Hold: time.Minute}})
-		if _, err := s.Renew(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Renew(t.Context(), nil))(t)
 		if got, err := s.Await(within(t), k); err != nil || !got.Held {
 			t.Errorf("after the heartbeat: %+v, %v", got, err)
 		}
@@ -121,10 +117,7 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		renew := func() []driver.Renewed {
 			t.Helper()
 			before = exchange.DriverOf(s).Now()
-			got, err := s.Renew(t.Context(), []driver.Ticket{k})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
 			return got
 		}
 		kept := func(got []driver.Renewed) {

@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/internal/chaos"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -198,10 +199,7 @@ func TestAnySentinelGroupMayFail(t *testing.T) {
 // or most of them silent.
 func disturb[M member](t *testing.T, target string, ttl time.Duration, members []M, rounds int) {
 	awaitMembers(t, target, ttl, len(members))
-	c, err := interlock.Open(t.Context(), target, interlock.TTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), target, interlock.TTL(ttl)))(t)
 	defer c.Close()
 	goesOn := func(when string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -260,10 +258,7 @@ func disturb[M member](t *testing.T, target string, ttl time.Duration, members [
 // awaitMembers waits until so many members count.
 func awaitMembers(t *testing.T, target string, ttl time.Duration, n int) {
 	t.Helper()
-	c, err := interlock.Open(t.Context(), target, interlock.TTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), target, interlock.TTL(ttl)))(t)
 	defer c.Close()
 	var last string
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
@@ -297,10 +292,7 @@ func TestServersWithoutTheirDataGiveNoLockAway(t *testing.T) {
 		own, ownURLs = append(own, p), append(ownURLs, "redis://"+p.Addr)
 	}
 	open := func(urls []string) *interlock.Client {
-		c, err := interlock.Open(t.Context(), quorumURL(urls), interlock.TTL(ttl))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.Open(t.Context(), quorumURL(urls), interlock.TTL(ttl)))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
@@ -344,10 +336,7 @@ func TestTokensGrowThoughEachMemberHasLostItsData(t *testing.T) {
 	const ttl = time.Second
 	servers, urls := startRedis(t, 3)
 	target := quorumURL(urls)
-	c, err := interlock.Open(t.Context(), target, interlock.TTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), target, interlock.TTL(ttl)))(t)
 	defer c.Close()
 	var last uint64
 	grows := func(when string) {
@@ -387,15 +376,9 @@ func TestALockOutlivesARestartOfEachMember(t *testing.T) {
 	servers, urls := startRedis(t, 3)
 	target := quorumURL(urls)
 	awaitMembers(t, target, ttl, len(servers))
-	c, err := interlock.Open(t.Context(), target, interlock.TTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), target, interlock.TTL(ttl)))(t)
 	defer c.Close()
-	lease, err := c.Mutex("q").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := errtest.Must(c.Mutex("q").Acquire(t.Context()))(t)
 	for i, s := range servers {
 		s.wipe()
 		awaitMembers(t, target, ttl, len(servers))
@@ -404,7 +387,5 @@ func TestALockOutlivesARestartOfEachMember(t *testing.T) {
 			t.Fatalf("after the restart of %d members: %v", i+1, err)
 		}
 	}
-	if err := lease.Release(); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, lease.Release(), nil)
 }

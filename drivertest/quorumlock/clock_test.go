@@ -16,6 +16,7 @@ import (
 	_ "github.com/interlock-go/interlock/backend/filelock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/chaos"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -48,33 +49,21 @@ func startTimed(t *testing.T, n int, ttl time.Duration) (all []timed, urls, own 
 
 func memberDriver(t *testing.T, url string) driver.Driver {
 	t.Helper()
-	u, err := driver.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := driver.OpenURL(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := errtest.Must(driver.ParseURL(url))(t)
+	d := errtest.Must(driver.OpenURL(t.Context(), u))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
 
 func lifeAt(t *testing.T, url string) string {
 	t.Helper()
-	c, err := memberDriver(t, url).Load(t.Context(), "interlock-quorum/life/value")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(memberDriver(t, url).Load(t.Context(), "interlock-quorum/life/value"))(t)
 	return string(c.Value)
 }
 
 func openQuorum(t *testing.T, urls []string, ttl time.Duration) *interlock.Client {
 	t.Helper()
-	c, err := interlock.Open(t.Context(), quorumURL(urls), interlock.TTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), quorumURL(urls), interlock.TTL(ttl)))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -116,9 +105,7 @@ func TestAClockSetForwardGivesNoLockAway(t *testing.T) {
 					}
 					holder, other := openQuorum(t, own, ttl), openQuorum(t, urls, ttl)
 					var w chaos.Witness
-					if _, err := w.Enter(acquires(t, holder, true, time.Minute)); err != nil {
-						t.Fatal(err)
-					}
+					errtest.Must(w.Enter(acquires(t, holder, true, time.Minute)))(t)
 					for _, m := range all[few:][:c.forward] {
 						m.server.StepClock(time.Minute)
 					}
@@ -175,9 +162,7 @@ func TestAnEmptyMemberWhoseClockIsSetForwardDoesNotCount(t *testing.T) {
 	all[0].own.Refuse(true) // the holder has the last two
 	holder := openQuorum(t, own, ttl)
 	var w chaos.Witness
-	if _, err := w.Enter(acquires(t, holder, true, time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(w.Enter(acquires(t, holder, true, time.Minute)))(t)
 	lost := all[1]
 	lost.own.Hang()
 	lost.server.Kill()
@@ -225,9 +210,7 @@ func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 				all[0].server.StepClock(-10 * time.Minute)
 				began := time.Now()
 				l := acquires(t, other, try, 10*ttl) // 1 until it is over, 1 until it is looked at, 1 more: see docs/quorum.md
-				if err := l.Release(); err != nil {
-					t.Error(err)
-				}
+				errtest.Is(t, l.Release(), nil)
 				for q, err := range other.Admin().Queues(t.Context(), "") {
 					if err != nil || len(q.Waiters) != 1 || q.Waiters[0].At != urls[0] {
 						t.Errorf("what %s keeps is shown as %+v, %v", urls[0], q.Waiters, err)
@@ -252,10 +235,7 @@ func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 			}
 		}
 		d := memberDriver(t, file)
-		s, err := d.Open(t.Context(), driver.SessionOptions{TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
 		k, err := s.Join(t.Context(), driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1})
 		if err != nil || !k.Held {
 			t.Fatalf("Join: %+v, %v", k, err)
@@ -274,9 +254,7 @@ func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 		}()
 		acquires(t, openQuorum(t, urls, ttl), false, 10*ttl)
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, <-done, nil)
 	})
 }
 
@@ -316,10 +294,7 @@ func TestALostLeaseNamesTheMembersThatHaveNotRenewedIt(t *testing.T) {
 	l := acquires(t, openQuorum(t, urls, ttl), true, time.Minute)
 	servers[2].proxy.Refuse(false)
 	blocker := memberDriver(t, urls[2]) // so that the lease does not join there
-	s, err := blocker.Open(t.Context(), driver.SessionOptions{TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(blocker.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 	if _, err := s.Join(t.Context(), driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Hold: time.Minute}); err != nil {
 		t.Fatal(err)
 	}

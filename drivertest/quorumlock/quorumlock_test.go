@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/drivertest/primitives"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestMain(m *testing.M) { drivertest.Main(m) }
@@ -60,15 +61,9 @@ func memory(t testing.TB) drivertest.World {
 
 // use has the members count: a new quorum does after the TTL of its first client.
 func use(t testing.TB, open func(context.Context) (driver.Driver, error)) {
-	d, err := open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(open(t.Context()))(t)
 	defer d.Close()
-	s, err := d.Open(t.Context(), driver.SessionOptions{TTL: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: 20 * time.Millisecond}))(t)
 	defer s.Close(t.Context())
 	r := driver.Request{Queue: "first", Kind: driver.Mutex, Units: 1, Capacity: 1}
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {

@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/fence"
 	"github.com/interlock-go/interlock/fence/fencehttp"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 const patience = time.Minute
@@ -29,17 +30,11 @@ func serve(t *testing.T, guard fencehttp.Guard, h http.HandlerFunc) string {
 
 func request(t *testing.T, method, url string, tokens ...string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := errtest.Must(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
 	for _, token := range tokens {
 		r.Header.Add(fencehttp.Header, token)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := errtest.Must(http.DefaultClient.Do(r))(t)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	return resp
@@ -168,10 +163,7 @@ func TestTheTransportSendsTheTokenOfTheLease(t *testing.T) {
 	defer s.Close()
 	client := &http.Client{Transport: &fencehttp.Transport{}}
 	send := func(ctx context.Context, token string) error {
-		r, err := http.NewRequestWithContext(ctx, "PUT", s.URL, strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := errtest.Must(http.NewRequestWithContext(ctx, "PUT", s.URL, strings.NewReader("x")))(t)
 		if token != "" {
 			r.Header.Set(fencehttp.Header, token)
 		}
@@ -184,13 +176,10 @@ func TestTheTransportSendsTheTokenOfTheLease(t *testing.T) {
 		}
 		return err
 	}
-	locks, err := interlock.New(t.Context(), memlock.NewWorld().Driver())
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := errtest.Must(interlock.New(t.Context(), memlock.NewWorld().Driver()))(t)
 	defer locks.Close()
 	var after context.Context
-	err = locks.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+	err := locks.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
 		after = ctx
 		if err := send(ctx, ""); err != nil {
 			return err
@@ -210,12 +199,8 @@ func TestTheTransportSendsTheTokenOfTheLease(t *testing.T) {
 	if err := send(t.Context(), "7"); err != nil || <-got != "7" {
 		t.Errorf("a token that was set by hand: %v", err)
 	}
-	if err := send(context.WithoutCancel(after), ""); !errors.Is(err, interlock.ErrReleased) {
-		t.Errorf("after the release: got %v, want ErrReleased", err)
-	}
-	if err := send(t.Context(), ""); !errors.Is(err, fence.ErrNotComparable) {
-		t.Errorf("without a lease: got %v, want ErrNotComparable", err)
-	}
+	errtest.Is(t, send(context.WithoutCancel(after), ""), interlock.ErrReleased, "after the release")
+	errtest.Is(t, send(t.Context(), ""), fence.ErrNotComparable, "without a lease")
 	if err := locks.RWMutex("b").Reader().Do(t.Context(), func(ctx context.Context) error { return send(ctx, "") }); !errors.Is(err, fence.ErrNotComparable) {
 		t.Errorf("a reader: got %v, want ErrNotComparable", err)
 	}

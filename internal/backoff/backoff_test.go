@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: from 5 ms the pauses double up to a second, or as long as asked for, each
@@ -49,8 +50,6 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 			t.Errorf("an hour that ends after a second: %v", err)
 		}
 		var b backoff.Backoff
-		if err := b.Sleep(t.Context()); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, b.Sleep(t.Context()), nil)
 	})
 }

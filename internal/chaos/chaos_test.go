@@ -6,21 +6,16 @@ import (
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/chaos"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: two who hold at once are seen, as is a token that does not grow, but not those
 // who have left or know that they have lost the lock.
 func TestTheWitnessSeesWhoHolds(t *testing.T) {
-	c, err := interlock.Open(t.Context(), "mem:chaos")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), "mem:chaos"))(t)
 	defer c.Close()
 	lease := func(name string) *interlock.Lease {
-		l, err := c.Mutex(name).Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := errtest.Must(c.Mutex(name).Acquire(t.Context()))(t)
 		return l
 	}
 	a, b := lease("a"), lease("b")
@@ -34,9 +29,7 @@ func TestTheWitnessSeesWhoHolds(t *testing.T) {
 	enter(a, true, false)
 	enter(b, true, true) // beside a
 	w.Leave(b)           // which was not let in
-	if err := a.Release(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, a.Release())
 	enter(a, false, false)
 	later := lease("a")
 	enter(later, true, false)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func server(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }
@@ -50,8 +51,6 @@ func TestPassRefusesWhatIsFarAhead(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := Pass(ctx, token()+5*perSecond, server); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with a context that ends: %v", err)
-		}
+		errtest.Is(t, Pass(ctx, token()+5*perSecond, server), context.DeadlineExceeded, "with a context that ends")
 	})
 }

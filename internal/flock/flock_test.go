@@ -7,14 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestOneAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := errtest.Must(Open(t.Context(), path))(t)
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if f, err := Open(short, path); !errors.Is(err, context.DeadlineExceeded) {
@@ -34,9 +33,7 @@ func TestOneAtATime(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "x" {
 		t.Errorf("read beside the lock: got %q, %v", text, err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, first.Close())
 	if err := <-got; err != nil {
 		t.Error("after it was closed:", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/bubble"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/follow"
 )
 
@@ -143,9 +144,7 @@ func TestLostWord(t *testing.T) {
 		done := c.watch(t.Context())
 		c.version.Store(1)
 		time.Sleep(time.Minute)
-		if err := ended(t, done); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, ended(t, done), nil)
 	})
 }
 
@@ -166,9 +165,7 @@ func TestAnErrorThatPasses(t *testing.T) {
 		waits(t, done)
 		c.version.Store(1)
 		c.CellChanged("c")
-		if err := ended(t, done); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, ended(t, done), nil)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/signals"
 )
 
@@ -19,10 +20,7 @@ func TestEachIsToldOnce(t *testing.T) {
 	q.Add(driver.Wanted, "q", "a")
 	q.Add(driver.Revoke, "q", "a")
 	next := func() driver.Signal {
-		s, err := q.Next(t.Context(), open, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := errtest.Must(q.Next(t.Context(), open, nil, nil))(t)
 		return s
 	}
 	wanted := driver.Signal{Demand: driver.Wanted, Queue: "q", ID: "a"}

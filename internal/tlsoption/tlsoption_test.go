@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
@@ -17,16 +18,9 @@ import (
 func TestConfig(t *testing.T) {
 	path := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	ca, cert, key, empty := path("ca"), path("cert"), path("key"), path("empty")
-	authority, err := testserver.NewAuthority(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := authority.Issue(cert, key, testserver.ForClient); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	authority := errtest.Must(testserver.NewAuthority(ca))(t)
+	errtest.None(t, authority.Issue(cert, key, testserver.ForClient))
+	errtest.None(t, os.WriteFile(empty, nil, 0o600))
 	for options, want := range map[string]string{
 		"":                                   "",
 		"?server_name=a.example":             "name",
@@ -39,10 +33,7 @@ func TestConfig(t *testing.T) {
 		"?cert=" + cert + "&key=" + empty:    "error cert:",
 		"?cert=" + path("x") + "&key=" + key: "error cert:",
 	} {
-		u, err := driver.ParseURL("rediss://host" + options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := errtest.Must(driver.ParseURL("rediss://host" + options))(t)
 		if any := tlsoption.Any(u); any != (options != "") {
 			t.Errorf("%q: options: %v", options, any)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -177,14 +178,8 @@ func TestWhoWaitsForWhom(t *testing.T) {
 // holding returns a client that holds the lock x, until done.
 func holding(t *testing.T, d *memlock.Driver, opts ...interlock.ClientOption) (c *interlock.Client, done func()) {
 	t.Helper()
-	c, err := interlock.New(t.Context(), d, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := c.Mutex("x").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = errtest.Must(interlock.New(t.Context(), d, opts...))(t)
+	lease := errtest.Must(c.Mutex("x").Acquire(t.Context()))(t)
 	return c, func() {
 		_ = lease.Release()
 		c.Close()
@@ -243,16 +238,10 @@ func TestSamplesAreShared(t *testing.T) {
 // Promise: a call that is given up stops no other.
 func TestASampleThatIsGivenUpStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := interlock.New(t.Context(), memlock.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.New(t.Context(), memlock.New()))(t)
 		defer c.Close()
 		s := NewSampler(c, "", nil)
-		first, err := s.Next(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := errtest.Must(s.Next(t.Context(), time.Time{}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() {
@@ -261,9 +250,7 @@ func TestASampleThatIsGivenUpStopsNoOther(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		errtest.Is(t, <-gone, context.Canceled)
 		if _, err := s.Next(t.Context(), first.At); err != nil {
 			t.Error(err)
 		}
@@ -278,9 +265,7 @@ func TestAnOutageKeepsTheLatestSample(t *testing.T) {
 		c, done := holding(t, d, interlock.TTL(time.Hour))
 		defer done()
 		s := NewSampler(c, "", nil)
-		if _, err := s.Next(t.Context(), time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(s.Next(t.Context(), time.Time{}))(t)
 		d.Faults().Cut()
 		time.Sleep(10 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/rowlock"
@@ -54,29 +55,21 @@ func newPool(t testing.TB) *pgxpool.Pool {
 
 func open(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(context.Background(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := errtest.Must(pgxpool.New(context.Background(), server.URL()))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
 func begin(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := errtest.Must(pool.Begin(t.Context()))(t)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 	return tx
 }
 
 func commit(t *testing.T, tx pgx.Tx) {
 	t.Helper()
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, tx.Commit(t.Context()))
 }
 
 func must(t testing.TB, e pgxrow.Execer, query string, args ...any) {
@@ -107,24 +100,15 @@ func awaitWaiters(t *testing.T, n string) {
 
 func newItems(t *testing.T) *pgxrow.Versioned {
 	t.Helper()
-	table, err := pgxrow.NewTable("items", "id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	items, err := pgxrow.NewVersioned(table, "version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := errtest.Must(pgxrow.NewTable("items", "id"))(t)
+	items := errtest.Must(pgxrow.NewVersioned(table, "version"))(t)
 	return items
 }
 
 type locker func(ctx context.Context, tx pgx.Tx, opts ...rowlock.Option) error
 
 func eachLocker(t *testing.T, test func(t *testing.T, pool *pgxpool.Pool, lock locker)) {
-	names, err := pgxrow.NewNames(rowlock.DefaultNames)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := errtest.Must(pgxrow.NewNames(rowlock.DefaultNames))(t)
 	items := newItems(t)
 	for what, lock := range map[string]locker{
 		"row": func(ctx context.Context, tx pgx.Tx, opts ...rowlock.Option) error {
@@ -145,9 +129,7 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 	for _, end := range []func(pgx.Tx, context.Context) error{pgx.Tx.Commit, pgx.Tx.Rollback} {
 		eachLocker(t, func(t *testing.T, pool *pgxpool.Pool, lock locker) {
 			ctx, a, b := t.Context(), begin(t, pool), begin(t, pool)
-			if err := lock(ctx, a); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, lock(ctx, a))
 			must(t, b, "SET LOCAL lock_timeout = 54321")
 			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
 			for _, wait := range []time.Duration{-1, 0, 1, 30 * time.Millisecond} {
@@ -162,9 +144,7 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 			got := make(chan error, 1)
 			go func() { got <- lock(ctx, b, rowlock.Wait(time.Minute)) }()
 			awaitWaiters(t, "1")
-			if err := end(a, ctx); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, end(a, ctx))
 			if err := <-got; err != nil {
 				t.Error("after the end:", err)
 			}
@@ -185,15 +165,11 @@ func TestSharedLocksShare(t *testing.T) {
 		ctx, a, b, c := t.Context(), begin(t, pool), begin(t, pool), begin(t, pool)
 		for _, tx := range []pgx.Tx{a, b} {
 			for _, opts := range [][]rowlock.Option{{}, {rowlock.Wait(0)}, {rowlock.Wait(time.Minute)}} {
-				if err := lock(ctx, tx, append(opts, rowlock.Shared())...); err != nil {
-					t.Fatal(err)
-				}
+				errtest.None(t, lock(ctx, tx, append(opts, rowlock.Shared())...))
 			}
 		}
 		commit(t, a)
-		if err := lock(ctx, c, rowlock.Wait(time.Millisecond)); !errors.Is(err, rowlock.ErrBusy) {
-			t.Errorf("while it is shared: got %v, want ErrBusy", err)
-		}
+		errtest.Is(t, lock(ctx, c, rowlock.Wait(time.Millisecond)), rowlock.ErrBusy, "while it is shared")
 		commit(t, b)
 		if err := lock(ctx, c, rowlock.Wait(0)); err != nil {
 			t.Error("when nobody shares it any more:", err)
@@ -210,9 +186,7 @@ func TestTheRowThatIsThereNowIsLocked(t *testing.T) {
 	pool, items := newPool(t), newItems(t)
 	ctx, a, b := t.Context(), begin(t, pool), begin(t, pool)
 	for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(0)}, {rowlock.Wait(time.Minute)}} {
-		if err := items.Lock(ctx, b, 9, opts...); !errors.Is(err, pgx.ErrNoRows) {
-			t.Errorf("no such row: got %v, want pgx.ErrNoRows", err)
-		}
+		errtest.Is(t, items.Lock(ctx, b, 9, opts...), pgx.ErrNoRows, "no such row")
 	}
 	must(t, a, "DELETE FROM items WHERE id = 1")
 	got := make(chan error, 1)
@@ -234,9 +208,7 @@ func TestTheRowThatIsThereNowIsLocked(t *testing.T) {
 func TestLockFreeTakesWhatIsFree(t *testing.T) {
 	pool, items := newPool(t), newItems(t)
 	ctx, a, b := t.Context(), begin(t, pool), begin(t, pool)
-	if err := items.Lock(ctx, a, 2); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, items.Lock(ctx, a, 2))
 	keys := []any{9, 2, 3, rowlock.Key{1}}
 	if got, err := items.LockFree(ctx, b, 1, keys); err != nil || !slices.Equal(got, []any{3}) {
 		t.Errorf("one: got %v, %v; want 3", got, err)
@@ -255,9 +227,7 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 	for _, opts := range [][]rowlock.Option{nil, {rowlock.Wait(time.Minute)}} {
 		eachLocker(t, func(t *testing.T, pool *pgxpool.Pool, lock locker) {
 			a, b := begin(t, pool), begin(t, pool)
-			if err := lock(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, lock(t.Context(), a))
 			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error, 1)
@@ -287,29 +257,19 @@ func TestLocksOfASavepoint(t *testing.T) {
 	pool, items := newPool(t), newItems(t)
 	ctx, outer := t.Context(), begin(t, pool)
 	for i, rollback := range []bool{true, false} {
-		inner, err := outer.Begin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := items.Lock(ctx, inner, i+1, rowlock.Wait(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		inner := errtest.Must(outer.Begin(ctx))(t)
+		errtest.None(t, items.Lock(ctx, inner, i+1, rowlock.Wait(time.Minute)))
 		if rollback {
-			err = inner.Rollback(ctx)
+			errtest.None(t, inner.Rollback(ctx))
 		} else {
-			err = inner.Commit(ctx)
-		}
-		if err != nil {
-			t.Fatal(err)
+			commit(t, inner)
 		}
 	}
 	other := begin(t, pool)
 	if err := items.Lock(ctx, other, 1, rowlock.Wait(0)); err != nil {
 		t.Error("rolled back:", err)
 	}
-	if err := items.Lock(ctx, other, 2, rowlock.Wait(0)); !errors.Is(err, rowlock.ErrBusy) {
-		t.Errorf("committed inside: got %v, want ErrBusy", err)
-	}
+	errtest.Is(t, items.Lock(ctx, other, 2, rowlock.Wait(0)), rowlock.ErrBusy, "committed inside")
 }
 
 // Promise: the victim of a deadlock does its work again.
@@ -359,9 +319,7 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 	if err != nil || stock != 100 {
 		t.Fatalf("got %d, %v; want 100", stock, err)
 	}
-	if err := items.Write(ctx, pool, 1, version, rowlock.Columns{"stock": 99}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, items.Write(ctx, pool, 1, version, rowlock.Columns{"stock": 99}))
 	conflict := func(when string, err error) {
 		t.Helper()
 		if !errors.Is(err, rowlock.ErrConflict) {
@@ -383,10 +341,7 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 func TestNoChangeIsLost(t *testing.T) {
 	const clients, steps = 8, 10
 	items := newItems(t)
-	names, err := pgxrow.NewNames(rowlock.DefaultNames)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := errtest.Must(pgxrow.NewNames(rowlock.DefaultNames))(t)
 	for name, step := range map[string]func(context.Context, *pgxpool.Pool) error{
 		"optimistic": func(ctx context.Context, pool *pgxpool.Pool) error {
 			return items.Retry(ctx, 10000, func(ctx context.Context) error {
@@ -428,9 +383,7 @@ func TestNoChangeIsLost(t *testing.T) {
 			for range clients {
 				all.Go(func() {
 					for range steps {
-						if err := step(t.Context(), pool); err != nil {
-							t.Error(err)
-						}
+						errtest.Is(t, step(t.Context(), pool), nil)
 					}
 				})
 			}
