@@ -4,37 +4,23 @@ package filelock
 
 import (
 	"context"
-	"slices"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // cell is the row of a cell.
-type cell struct {
-	Name string
-	driver.Cell
-	Swaps     []swapped
-	Followers []string // mailboxes
-}
-
-// swapped is the result of a Swap.
-type swapped struct {
-	ID string
-	driver.Cell
-	Conflict bool
-	End      moment // until then it is kept
-}
+type cell struct{ rows.Cell }
 
 func (r *cell) fields(c *codec) {
 	textOf(c, &r.Name)
-	cellOf(c, &r.Cell)
+	cellOf(c, &r.Cell.Cell)
 	listOf(c, &r.Followers, mailboxOf)
-	listOf(c, &r.Swaps, func(c *codec, s *swapped) {
-		textOf(c, &s.ID)
+	mapOf(c, &r.Swaps, func(c *codec, s *rows.Swapped) {
 		cellOf(c, &s.Cell)
 		flagOf(c, &s.Conflict)
-		numberOf(c, &s.End)
+		timeOf(c, &s.End)
 	})
 }
 
@@ -44,42 +30,34 @@ func cellOf(c *codec, v *driver.Cell) {
 	textOf(c, &v.Value)
 }
 
-// Load is a transaction, since it may note a follower.
-func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
-	c := cell{Name: name}
-	err := s.transact(ctx, cells, escape(name), &c, func(x *tx) error {
-		x.follow(&c.Followers, f)
-		return nil
+// changeCell makes a transaction of a cell.
+func (s *store) changeCell(ctx context.Context, name string, f func(x *tx, r *cell) error) error {
+	r := cell{rows.Cell{Name: name}}
+	return s.transact(ctx, cells, escape(name), &r, func(x *tx) error {
+		if x.rebooted {
+			r.Swaps = nil
+		}
+		x.Exchange = rows.Begin(&r, x.Now)
+		return f(x, &r)
 	})
-	return c.Cell, err
 }
 
-func (s *store) Swap(ctx context.Context, swap driver.Swap) (result driver.Cell, err error) {
-	c := cell{Name: swap.Name}
-	err = s.transact(ctx, cells, escape(swap.Name), &c, func(x *tx) error {
-		c.Swaps = slices.DeleteFunc(c.Swaps, func(old swapped) bool { return old.End <= x.now || x.rebooted })
-		i := slices.IndexFunc(c.Swaps, func(old swapped) bool { return old.ID == swap.ID })
-		if i < 0 {
-			done := swapped{ID: swap.ID, Conflict: c.Version != swap.Version, End: x.now.add(driver.SwapMemory)}
-			if !done.Conflict {
-				c.Cell = driver.Cell{Version: c.Version + 1, Exists: !swap.Delete}
-				if c.Exists {
-					c.Value = swap.Value
-				}
-				done.Cell = c.Cell
-				x.tell(&c.Followers, exchange.Event{Type: exchange.CellChanged, Cell: c.Name})
-			}
-			i, c.Swaps = len(c.Swaps), append(c.Swaps, done)
-			x.changed, x.durable = true, true
-		}
-		done := c.Swaps[i]
-		if done.Conflict {
-			return driver.ErrConflict
-		}
-		result = done.Cell
+// Load is a transaction, since it may note a follower.
+func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (c driver.Cell, err error) {
+	err = s.changeCell(ctx, name, func(_ *tx, r *cell) error {
+		c = r.Load(f)
 		return nil
 	})
-	return result, err
+	return c, err
+}
+
+func (s *store) Swap(ctx context.Context, swap driver.Swap) (c driver.Cell, err error) {
+	err = s.changeCell(ctx, swap.Name, func(x *tx, r *cell) (err error) {
+		c, err = r.Swap(swap)
+		x.durable = true
+		return err
+	})
+	return c, err
 }
 
 // Cells lists the cells that exist, and those that cannot be read: whoever loads these is told why.

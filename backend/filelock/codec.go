@@ -58,9 +58,11 @@ func flagOf(c *codec, v *bool) {
 	*v = n == 1
 }
 
-// timeOf is for times of the wall clock.
 func timeOf(c *codec, v *time.Time) {
-	n := v.UnixNano()
+	n := int64(0)
+	if !v.IsZero() {
+		n = v.UnixNano()
+	}
 	numberOf(c, &n)
 	*v = time.Unix(0, n)
 }
@@ -87,6 +89,27 @@ func listOf[T any](c *codec, all *[]T, each func(*codec, *T)) {
 	}
 	for i := range *all {
 		each(c, &(*all)[i])
+	}
+}
+
+// mapOf is listOf for entries that begin with their keys.
+func mapOf[V any](c *codec, all *map[string]V, each func(*codec, *V)) {
+	type entry struct {
+		key string
+		of  V
+	}
+	var list []entry
+	for key, of := range *all {
+		list = append(list, entry{key, of})
+	}
+	listOf(c, &list, func(c *codec, e *entry) {
+		textOf(c, &e.key)
+		each(c, &e.of)
+	})
+	if c.reads {
+		for _, e := range list {
+			put(all, e.key, e.of)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@
 //
 // # Two rules for one lock
 //
-// The row grants in the order of Join, by the rule of package driver. A ticket that is granted is held
+// The row grants in the order of Join, by the rule of package rows. A ticket that is granted is held
 // by its client once that has locked the file, too. Until then it is a waiter that another program
 // keeps out. So other programs are not served in our order, nor we in theirs. Semaphores and barriers
 // have rows only.

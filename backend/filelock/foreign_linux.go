@@ -40,8 +40,8 @@ func (s *store) foreign(q *queue) (others []driver.Member) {
 	}
 	ours := map[int]int{} // how many locks of each process are of tickets
 	for _, t := range q.Tickets {
-		if t.Locked {
-			ours[t.Pid]++
+		if pid := q.pids[t.ID]; pid != 0 {
+			ours[pid]++
 		}
 	}
 	for _, h := range holdings() {

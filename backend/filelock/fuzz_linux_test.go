@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // frugal fails if f takes more memory than a row can need.
@@ -58,9 +59,9 @@ func TestNoRowTakesAllMemory(t *testing.T) {
 // Promise: what is too long to be read is not written, and a Join is refused before that.
 func TestARowHasBounds(t *testing.T) {
 	s, session, _ := session(t, filepath.Join(t.TempDir(), "locks"))
-	full := &queue{Name: "q", Kind: driver.Semaphore, Capacity: 1}
+	full := &queue{Queue: rows.Queue{Name: "q", Kind: driver.Semaphore, Capacity: 1}}
 	for range maxList {
-		full.Tickets = append(full.Tickets, &ticket{ID: "t", Units: 1, Session: exchange.Session{ID: exchange.NewID()}, End: 1 << 62})
+		full.Tickets = append(full.Tickets, &rows.Ticket{ID: "t", Units: 1, Session: exchange.Session{ID: exchange.NewID()}, End: time.Unix(1<<32, 0)})
 	}
 	harm(t, s, queues, "q", full)
 	if _, err := session.Join(t.Context(), request("q")); !errors.Is(err, errTooLong) {
@@ -77,8 +78,9 @@ func TestARowHasBounds(t *testing.T) {
 func FuzzRow(f *testing.F) {
 	var out codec
 	id := exchange.NewID()
-	(&queue{Name: "q", Kind: driver.Mutex, Capacity: 1, Followers: []string{exchange.NewMailbox()}, Tombstones: []tombstone{{"t", 1}},
-		Tickets: []*ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: id}, Since: time.Unix(1, 0)}}}).fields(&out)
+	(&queue{Queue: rows.Queue{Name: "q", Kind: driver.Mutex, Capacity: 1, Followers: []string{exchange.NewMailbox()},
+		Tombstones: map[string]rows.Tombstone{"t": {}},
+		Tickets:    []*rows.Ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: id}, Since: time.Unix(1, 0)}}}}).fields(&out)
 	f.Add(out.out)
 	f.Add(bytes.Repeat([]byte{0xff}, pageSize))
 	f.Fuzz(func(t *testing.T, data []byte) {

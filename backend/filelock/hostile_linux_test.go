@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/busy"
 )
 
@@ -247,8 +248,8 @@ func TestNamesInARowAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func(id, mail string) *queue {
-		return &queue{Name: "q", Kind: driver.Semaphore, Capacity: 1, Tickets: []*ticket{{ID: "t", Units: 1, Held: true,
-			Session: exchange.Session{ID: id, Mailbox: mail, TTL: time.Second}, End: moment(s.clock.Now()).add(time.Hour)}}}
+		return &queue{Queue: rows.Queue{Name: "q", Kind: driver.Semaphore, Capacity: 1, Tickets: []*rows.Ticket{{ID: "t", Units: 1, Held: true,
+			Session: exchange.Session{ID: id, Mailbox: mail, TTL: time.Second}, End: s.now().Add(time.Hour)}}}}
 	}
 	followed := good(exchange.NewID(), "")
 	followed.Followers = []string{up + "/notify"}
@@ -350,7 +351,7 @@ func TestADamagedRowIsRefusedUntilItsTokensAreRaised(t *testing.T) {
 		"a text":          func() error { return os.WriteFile(path, []byte("garbage"), 0o600) },
 		"without its end": func() error { return os.Truncate(path, pageSize/2) },
 		"fields of nothing": func() error {
-			harm(t, s, queues, "q", &queue{Name: "q", Followers: []string{"../x"}, Token: 1 << 60})
+			harm(t, s, queues, "q", &queue{Queue: rows.Queue{Name: "q", Followers: []string{"../x"}, Token: 1 << 60}})
 			return nil
 		},
 	} {

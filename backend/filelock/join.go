@@ -27,47 +27,35 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 // the client of the last holder is about to unlock the file.
 func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, unlocking bool, err error) {
 	err = s.change(ctx, j.Queue, func(x *queueTx) error {
-		t := x.ticket(j.ID)
-		if len(x.Tickets) == 0 && !x.Resized && (x.Kind != j.Kind || x.Capacity != j.Capacity) {
-			x.Kind, x.Capacity, x.changed = j.Kind, j.Capacity, true
-		}
-		switch {
-		case t != nil && t.Session.ID != j.Session.ID || x.buried(j.ID):
-			return driver.ErrGone
-		case t != nil:
-			x.extend(t)
-		case x.Kind != j.Kind || x.Capacity != j.Capacity:
-			return driver.ErrMismatch
-		case t == nil && (len(x.Tickets) >= maxList || x.size > maxRow/2):
+		found := x.Ticket(j.ID) != nil
+		if !found && (len(x.Tickets) >= maxList || x.size > maxRow/2) {
 			return errTooLong
-		case max(x.Token, clockToken())+uint64(len(x.Tickets))+1 >= driver.MaxToken:
-			return exchange.ErrTokens
-		case j.NoWait && !x.fits(j.Units):
-			return driver.ErrBusy
 		}
-		found := t != nil
+		x.joins = j.ID
+		in := j
+		if flocked(j.Kind) {
+			in.Hold = 0
+		}
+		if _, err := x.Queue.Join(in); err != nil {
+			return err
+		}
+		t := x.Ticket(j.ID)
 		if !found {
-			t = &ticket{ID: j.ID, Units: j.Units, Session: j.Session, Request: j.Hold, Note: j.Note, Since: time.Now(),
-				End: x.now.add(j.Session.TTL)}
-			x.Tickets, x.joins = append(x.Tickets, t), t
-			x.news()
-			x.settle()
+			if t.Since = time.Now(); in.Hold != j.Hold {
+				t.HoldFor = j.Hold
+				x.holdFromLock(t)
+			}
 		}
+		x.apply()
 		st = x.status(t)
-		st.Sent = x.sent
-		unlocking = t.Held && st.State == exchange.Waiting && x.now < x.Unlocking && x.unlockable == nil
+		unlocking = t.Held && st.State == exchange.Waiting && x.Now.Before(x.Unlocking) && x.unlockable == nil
 		switch {
 		case x.unlockable != nil:
-			x.remove(t, true)
+			x.Withdraw(j.Session, []string{j.ID}, true)
 			return driver.Permanent(x.unlockable)
-		case st.State == exchange.Held, unlocking:
-		case j.NoWait:
-			x.remove(t, true)
+		case j.NoWait && st.State == exchange.Waiting && !unlocking:
+			x.Withdraw(j.Session, []string{j.ID}, true)
 			return driver.ErrBusy
-		case !found && st.Ahead == 0:
-			for _, holder := range x.Tickets[:len(x.Tickets)-1] { // which now have a waiter behind them
-				x.send(holder.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: holder.ID, Demand: driver.Wanted})
-			}
 		}
 		return nil
 	})

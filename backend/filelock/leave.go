@@ -23,66 +23,47 @@ func (s *store) End(ctx context.Context, of exchange.Session, tickets []exchange
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 	return false, s.change(ctx, l.Queue, func(x *queueTx) error {
-		if l.Tombstone > 0 {
-			x.bury(l.ID, l.Tombstone)
-		}
-		t, err := x.find(l.Session, l.ID)
-		if err == nil && !(l.Unfixed && t.Fixed) {
-			x.remove(t, l.Clean)
-		}
-		return err
+		x.find(l.ID)
+		return x.Leave(l)
 	})
 }
 
 // Withdraw is for a crowd that gives up: one transaction takes out many waiters.
 func (s *store) Withdraw(ctx context.Context, of exchange.Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {
-	gone = make([]bool, len(ids))
-	return gone, false, s.change(ctx, queue, func(x *queueTx) error {
+	err = s.change(ctx, queue, func(x *queueTx) error {
+		gone = x.Withdraw(of, ids, clean)
 		for i, id := range ids {
-			if t, err := x.find(of, id); err == nil && t.Session.ID == of.ID {
-				x.remove(t, clean)
-			} else {
-				gone[i] = true
+			if gone[i] {
+				s.locks.release(id)
 			}
 		}
 		return nil
 	})
+	return gone, false, err
 }
 
 func (s *store) Shrink(ctx context.Context, of exchange.Session, ref exchange.Ref, units int64) (bool, error) {
 	return false, s.change(ctx, ref.Queue, func(x *queueTx) error {
-		t, err := x.find(of, ref.ID)
-		if err != nil || units >= t.Units {
-			return err
-		}
-		if t.Units == x.Capacity && t.Locked && x.mine(t) && !s.locks.share(t.ID) {
+		t := x.find(ref.ID)
+		if t != nil && units < t.Units && t.Units == x.Capacity && x.pids[t.ID] != 0 && t.Session.ID == of.ID && !s.locks.share(t.ID) {
 			x.drop(t, true) // another program was faster
 			return driver.ErrGone
 		}
-		if x.exclusive(t) {
-			x.Unclean = false // the exclusive hold has ended well
-		}
-		t.Units = units
-		x.news()
-		return nil
+		return x.Shrink(of, ref.ID, units)
 	})
 }
 
 func (s *store) Keep(ctx context.Context, of exchange.Session, ref exchange.Ref, d time.Duration) error {
 	return s.change(ctx, ref.Queue, func(x *queueTx) error {
-		t, err := x.find(of, ref.ID)
-		switch end := x.now.add(d); {
-		case err != nil:
-			return err
-		case !t.Held || x.flocked() && x.mine(t) && !t.Locked:
+		t := x.find(ref.ID)
+		if t != nil && flocked(x.Kind) && x.mine(t) && x.pids[t.ID] == 0 {
 			return exchange.ErrNotHeld
-		case t.Evicted && end > t.End:
-			return driver.ErrGone
-		default:
-			t.Fixed, t.Hold, t.End, x.durable = true, d, end, true
-			s.locks.until(t.ID, end)
-			x.news()
-			return nil
 		}
+		err := x.Keep(of, ref.ID, d)
+		if err == nil {
+			x.durable = true
+			s.locks.until(t.ID, t.End)
+		}
+		return err
 	})
 }

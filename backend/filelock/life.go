@@ -72,6 +72,19 @@ func (s *store) dead(of exchange.Session) bool {
 	return free && !copied
 }
 
+// deadOnce is dead for a transaction, which asks about each session once.
+func (s *store) deadOnce() func(exchange.Session) bool {
+	known := map[string]bool{}
+	return func(of exchange.Session) bool {
+		dead, asked := known[of.ID]
+		if !asked {
+			dead = s.dead(of)
+			known[of.ID] = dead
+		}
+		return dead
+	}
+}
+
 // deserted reports whether the file of a session has no lock, and whether it is a copy.
 func (s *store) deserted(id string) (free, copied bool) {
 	s.mu.Lock()

@@ -71,7 +71,10 @@ func (s *store) relisten() {
 
 // post sends a message. If it is lost, heartbeats make up for it.
 func (s *store) post(m message) {
-	if m.To == s.mailbox {
+	switch m.To {
+	case "":
+		return
+	case s.mailbox:
 		s.deliver(m)
 		return
 	}
@@ -113,14 +116,9 @@ func (s *store) turn(queue string) {
 	var events []exchange.Event
 	err := s.change(ctx, queue, func(x *queueTx) error {
 		for _, t := range x.Tickets {
-			if !t.Held || t.Locked || !x.mine(t) {
-				continue
+			if t.Held && x.pids[t.ID] == 0 && x.mine(t) {
+				events = append(events, x.granted(t))
 			}
-			ev := exchange.Event{Type: exchange.Granted, ID: t.ID, Status: x.status(t)}
-			if ev.Status.State != exchange.Held {
-				ev.Type = exchange.FirstWaiter // Await looks
-			}
-			events = append(events, ev)
 		}
 		return nil
 	})

@@ -24,13 +24,13 @@ type locks struct {
 	closed bool
 
 	timer  *time.Timer // fires when the first of the tickets may have expired
-	first  moment      // then
+	first  time.Time   // then
 	lapses sync.WaitGroup
 }
 
 type locked struct {
 	queue string
-	end   moment // guarded by locks.mu
+	end   time.Time // guarded by locks.mu
 
 	mu   sync.Mutex
 	file *os.File
@@ -41,7 +41,7 @@ type locked struct {
 
 // take locks the file of a queue for a ticket, unless another program has locked it. Then the file
 // stays open: to close it would be news for those who watch it. Idle is a file that is open, or nil.
-func (l *locks) take(queue, id string, exclusive bool, end moment, idle **locked) (has bool, err error) {
+func (l *locks) take(queue, id string, exclusive bool, end time.Time, idle **locked) (has bool, err error) {
 	f, err := l.of(queue, id, end, idle)
 	if err != nil {
 		return false, err
@@ -64,7 +64,7 @@ func (l *locks) take(queue, id string, exclusive bool, end moment, idle **locked
 }
 
 // of returns the file for a ticket, and has the timer fire at its end.
-func (l *locks) of(queue, id string, end moment, idle **locked) (*locked, error) {
+func (l *locks) of(queue, id string, end time.Time, idle **locked) (*locked, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -142,7 +142,7 @@ func (l *locks) get(id string) *locked {
 }
 
 // until notes the end of a ticket.
-func (l *locks) until(id string, end moment) {
+func (l *locks) until(id string, end time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.files[id]; f != nil {
@@ -152,27 +152,27 @@ func (l *locks) until(id string, end moment) {
 }
 
 // setTimer has the timer fire at an end, or earlier.
-func (l *locks) setTimer(end moment) {
-	if l.closed || l.timer != nil && l.first <= end {
+func (l *locks) setTimer(end time.Time) {
+	if l.closed || l.timer != nil && !l.first.After(end) {
 		return
 	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	l.first = end
-	l.timer = time.AfterFunc(max(end.sub(moment(l.s.clock.Now())), time.Millisecond), l.lapseAll)
+	l.timer = time.AfterFunc(max(end.Sub(l.s.now()), time.Millisecond), l.lapseAll)
 }
 
 // lapseAll is called by the timer.
 func (l *locks) lapseAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := moment(l.s.clock.Now())
+	now := l.s.now()
 	l.timer = nil
 	for id, f := range l.files {
 		switch {
 		case l.closed:
-		case f.end > now:
+		case f.end.After(now):
 			l.setTimer(f.end)
 		default:
 			l.lapses.Go(func() { l.lapse(id, f) })
@@ -234,20 +234,22 @@ func (f *locked) close() {
 func (l *locks) lapse(id string, f *locked) {
 	ctx, cancel := context.WithTimeout(l.s.ctx, time.Second)
 	defer cancel()
-	end := moment(0)
+	var end time.Time
 	err := l.s.change(ctx, f.queue, func(x *queueTx) error {
-		if t := x.ticket(id); t == nil {
+		if t := x.Ticket(id); t == nil {
 			l.release(id)
 		} else {
 			end = t.End
 		}
 		return nil
 	})
-	now := moment(l.s.clock.Now())
+	now := l.s.now()
 	l.mu.Lock()
-	last := l.files[id] == f && err != nil && f.end <= now // the row cannot be read, and proves nothing for the holder any more
+	last := l.files[id] == f && err != nil && !f.end.After(now) // the row cannot be read, and proves nothing for the holder any more
 	if l.files[id] == f && !last {
-		f.end = max(f.end, end)
+		if end.After(f.end) {
+			f.end = end
+		}
 		l.setTimer(f.end)
 	}
 	l.mu.Unlock()

@@ -11,49 +11,20 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
-// queue is the row of a queue, with those of its tickets.
+// queue is the row of a queue, and what the files of its holders add. Times of the rows are those of
+// fileclock; only tokens, Since and Wall follow the wall clock.
 type queue struct {
-	Name       string
-	Kind       driver.Kind
-	Capacity   int64
-	Resized    bool      // the capacity is kept while there are no tickets
-	Token      uint64    // the last
-	Unclean    bool      // the last exclusive holder did not leave cleanly
-	Tickets    []*ticket // in the order of Join
-	Tombstones []tombstone
-	Followers  []string // mailboxes
-	Unlocking  moment   // until then, the client of a ticket that another one took out may have the file locked
-	anew       bool     // if the row is damaged, it begins anew: for Raise
+	rows.Queue
+	pids      map[string]int           // by ID of the ticket: of the client that has locked the file for it
+	holds     map[string]time.Duration // by ID of the ticket: for how long it is to be held from then on
+	Unlocking time.Time                // until then, the client of a ticket that another one took out may have the file locked
+	anew      bool                     // if the row is damaged, it begins anew: for Raise
 
-	Written moment    // when the row was written
+	Written time.Time // when the row was written
 	Wall    time.Time // the same by the wall clock
-}
-
-type tombstone struct {
-	ID  string
-	End moment
-}
-
-type ticket struct {
-	ID      string
-	Units   int64
-	Session exchange.Session
-	Request time.Duration // its Hold
-	Note    []byte
-	Since   time.Time
-
-	Held      bool // the rule of the queue grants it
-	Locked    bool // and its client has locked the file: see flocked
-	Pid       int  // of that client
-	Token     uint64
-	Inherited bool
-	Fixed     bool
-	Hold      time.Duration // of a fixed ticket
-	End       moment
-	Revoked   bool
-	Evicted   bool
 }
 
 // resizedKind is the kind of a semaphore's row that keeps its capacity: programs of earlier releases
@@ -73,86 +44,114 @@ func (q *queue) fields(c *codec) {
 	numberOf(c, &q.Capacity)
 	numberOf(c, &q.Token)
 	flagOf(c, &q.Unclean)
-	numberOf(c, &q.Unlocking)
-	numberOf(c, &q.Written)
+	timeOf(c, &q.Unlocking)
+	timeOf(c, &q.Written)
 	timeOf(c, &q.Wall)
 	listOf(c, &q.Followers, mailboxOf)
-	listOf(c, &q.Tombstones, func(c *codec, b *tombstone) {
-		textOf(c, &b.ID)
-		numberOf(c, &b.End)
-	})
-	var made []ticket // so many again as were read
-	listOf(c, &q.Tickets, func(c *codec, t **ticket) {
+	mapOf(c, &q.Tombstones, func(c *codec, b *rows.Tombstone) { timeOf(c, &b.End) })
+	var made []rows.Ticket // so many again as were read
+	listOf(c, &q.Tickets, func(c *codec, t **rows.Ticket) {
 		if c.reads {
 			if len(made) == 0 {
-				made = make([]ticket, max(1, len(q.Tickets)))
+				made = make([]rows.Ticket, max(1, len(q.Tickets)))
 			}
 			*t, made = &made[0], made[1:]
 		}
-		(*t).fields(c)
+		q.ticket(c, *t)
 	})
 }
 
-func (t *ticket) fields(c *codec) {
+func (q *queue) ticket(c *codec, t *rows.Ticket) {
 	textOf(c, &t.ID)
 	numberOf(c, &t.Units)
 	sessionOf(c, &t.Session.ID)
 	numberOf(c, &t.Session.TTL)
 	textOf(c, &t.Session.Owner)
 	mailboxOf(c, &t.Session.Mailbox)
-	numberOf(c, &t.Request)
+	hold, pid := t.HoldFor+q.holds[t.ID], q.pids[t.ID]
+	locked := pid != 0
+	numberOf(c, &hold)
 	textOf(c, &t.Note)
 	timeOf(c, &t.Since)
 	flagOf(c, &t.Held)
-	flagOf(c, &t.Locked)
-	numberOf(c, &t.Pid)
+	flagOf(c, &locked)
+	numberOf(c, &pid)
 	numberOf(c, &t.Token)
 	flagOf(c, &t.Inherited)
 	flagOf(c, &t.Fixed)
 	numberOf(c, &t.Hold)
-	numberOf(c, &t.End)
+	timeOf(c, &t.End)
 	flagOf(c, &t.Revoked)
 	flagOf(c, &t.Evicted)
+	if !c.reads {
+		return
+	}
+	if locked {
+		put(&q.pids, t.ID, pid)
+	}
+	if t.HoldFor = hold; hold > 0 && flocked(q.Kind) && !locked && !t.Fixed {
+		q.holdFromLock(t)
+	}
+}
+
+// holdFromLock has the fixed time of a ticket begin when the file is locked, and not with the grant.
+func (q *queue) holdFromLock(t *rows.Ticket) {
+	put(&q.holds, t.ID, t.HoldFor)
+	t.HoldFor = 0
+}
+
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}
+
+// flocked reports whether a holder locks the file, too, which other programs may have locked:
+// exclusively if it has the whole capacity, else shared. Semaphores and barriers do not.
+func flocked(kind driver.Kind) bool {
+	return kind == driver.Mutex || kind == driver.Election || kind == driver.RWMutex
 }
 
 // queueTx is a transaction of a queue.
 type queueTx struct {
 	*tx
 	*queue
-	joins      *ticket // the one that a Join makes
-	unlockable error   // why the file of the queue cannot be locked, but for another program
+	stood      []*rows.Ticket // when applied
+	applied    int            // how many events
+	joins      string         // the ID of the ticket that a Join makes
+	unlockable error          // why the file of the queue cannot be locked, unless it is another program
 }
 
 // change makes a transaction of a queue, which is settled before and afterwards.
 func (s *store) change(ctx context.Context, name string, f func(x *queueTx) error) error {
-	return s.changeRow(ctx, name, &queue{Name: name}, f)
+	return s.changeRow(ctx, name, &queue{}, f)
 }
 
 func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(x *queueTx) error) error {
 	return s.transact(ctx, queues, escape(name), q, func(x *tx) error {
 		if x.fresh {
-			*q = queue{Name: name} // a part of a damaged row may have been read
-		}
-		if q.Name != name {
-			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
-		}
-		if x.fresh {
+			*q = queue{Queue: rows.Queue{Name: name}} // a part of a damaged row may have been read
 			floor, err := s.floor(ctx, 0)
 			if err != nil && (!driver.IsPermanent(err) || errors.Is(err, errClosed)) {
 				return err
 			}
 			q.Token = floor // if it is damaged, the clock's is enough
 		}
-		qx := &queueTx{tx: x, queue: q}
-		if x.rebooted {
-			qx.reboot()
+		if q.Name != name {
+			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
 		}
-		qx.expire()
-		qx.settle()
+		if x.rebooted {
+			q.reboot(x.Now)
+		}
+		qx := &queueTx{tx: x, queue: q, stood: slices.Clone(q.Tickets)}
+		q.Token = max(q.Token, clockToken()-1)
+		q.Dead = s.deadOnce()
+		x.Exchange = rows.Begin(q, x.Now)
+		qx.apply()
 		err := f(qx)
-		if x.changed {
-			qx.settle()
-			q.Written, q.Wall = x.now, time.Now()
+		if qx.apply(); x.Changed {
+			q.Written, q.Wall = x.Now, time.Now()
 		}
 		return err
 	})
@@ -166,7 +165,7 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 	var all queue
 	err := s.transact(ctx, queues, floorFile, &all, func(x *tx) error {
 		if all.Token < least {
-			all.Token, x.changed = least, true
+			all.Token, x.Changed = least, true
 		}
 		return nil
 	})
@@ -174,204 +173,108 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 }
 
 // reboot is called after a reboot: no session lives, and fixed ends go on by the wall clock.
-func (x *queueTx) reboot() {
-	off := x.now.sub(x.Written) - max(0, time.Since(x.Wall))
-	for _, t := range x.Tickets {
-		if t.Locked = false; !t.Fixed {
-			t.End = 0
-		} else {
-			t.End = t.End.add(off)
+func (q *queue) reboot(now time.Time) {
+	off := now.Sub(q.Written) - max(0, time.Since(q.Wall))
+	for _, t := range q.Tickets {
+		if t.End = t.End.Add(off); !t.Fixed {
+			t.End = now
 		}
 	}
-	x.Tombstones = nil
+	q.pids, q.Tombstones = nil, nil
 }
 
-// news is called for each change that followers see.
-func (x *queueTx) news() {
-	x.changed = true
-	x.tell(&x.Followers, exchange.Event{Type: exchange.QueueChanged, Queue: x.Name})
-}
+// clockToken is the smallest token of now.
+func clockToken() uint64 { return uint64(time.Now().UnixMicro() / 10) }
 
-// expire takes out tickets that have expired, and holders whose process is dead.
-func (x *queueTx) expire() {
-	for i := 0; i < len(x.Tickets); {
-		t := x.Tickets[i]
-		if t.End > x.now && (!t.Held || t.Fixed || !x.s.dead(t.Session)) {
+// apply follows the row: it unlocks the files of tickets that have left, and tells new holders. One of
+// another client locks the file when it is told.
+func (x *queueTx) apply() {
+	i := 0
+	for _, t := range x.stood {
+		if i < len(x.Tickets) && x.Tickets[i] == t {
 			i++
-			continue
+		} else {
+			x.left(t)
 		}
-		x.bury(t.ID, t.Session.TTL)
-		x.drop(t, t.Fixed && t.Request == 0)
 	}
-	x.Tombstones = slices.DeleteFunc(x.Tombstones, func(b tombstone) bool { return b.End <= x.now })
-}
-
-// settle grants the next waiters, unless their process is dead.
-func (x *queueTx) settle() {
-	for i, free := 0, x.Capacity; i < len(x.Tickets); {
-		t := x.Tickets[i]
-		switch {
-		case t.Units > free:
-			return
-		case !t.Held && x.s.dead(t.Session):
-			x.drop(t, true)
-			continue
-		case !t.Held:
-			x.grant(t)
+	told := slices.Clone(x.Events[:x.applied])
+	for i := x.applied; i < len(x.Events); i++ {
+		ev := x.Events[i]
+		if ev.Type == exchange.Granted {
+			x.durable = x.durable || ev.Status.Fixed || ev.Status.Token > clockToken() // a power loss would take it back
+			t := x.Ticket(ev.ID)
+			switch {
+			case ev.ID == x.joins || t == nil: // the status says so
+				continue
+			case x.mine(t):
+				ev.Event = x.granted(t)
+			default: // once, however many they are: a mailbox has room for a few messages only
+				ev.Event = exchange.Event{Type: exchange.Granted, Queue: x.Name}
+				same := func(other rows.Event) bool { return other.Mailbox == ev.Mailbox && other.Type == exchange.Granted }
+				if slices.ContainsFunc(told, same) {
+					continue
+				}
+			}
 		}
-		free -= t.Units
-		i++
+		told = append(told, ev)
 	}
+	x.Events, x.applied = told, len(told)
+	x.stood = slices.Clone(x.Tickets)
 }
 
-// grant is called for a waiter that fits. If its client is another one, that locks the file when it
-// is told.
-func (x *queueTx) grant(t *ticket) {
-	x.Token = max(x.Token+1, clockToken())
-	x.durable = x.durable || x.Token > clockToken() // a power loss would take it back
-	t.Held, t.Token, t.Inherited = true, x.Token, x.Unclean
-	if !x.flocked() {
-		x.fix(t)
-	}
-	if t == x.joins { // the status says so
-	} else if !x.mine(t) {
-		x.turn(t.Session.Mailbox)
-	} else if st := x.status(t); st.State == exchange.Held {
-		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: st})
-	} else {
-		x.send(t.Session.Mailbox, exchange.Event{Type: exchange.FirstWaiter, ID: t.ID, Status: st})
-	}
-	x.news()
-}
-
-// fix is called when the fixed time of a ticket begins, if it has one.
-func (x *queueTx) fix(t *ticket) {
-	if t.Request > 0 {
-		t.Fixed, t.Hold, t.End = true, t.Request, x.now.add(t.Request)
-		x.durable = true
-	}
-}
-
-// exclusive: a ticket that is held, and no other beside it.
-func (q *queue) exclusive(t *ticket) bool {
-	beside := func(other *ticket) bool { return other.Held && other != t }
-	return t.Held && t.Units >= q.Capacity && !slices.ContainsFunc(q.Tickets, beside)
-}
-
-// remove takes out a ticket. The caller has the queue settled.
-func (x *queueTx) remove(t *ticket, clean bool) {
-	if x.exclusive(t) {
-		x.Unclean = !clean
-	}
-	x.Tickets = slices.DeleteFunc(x.Tickets, func(other *ticket) bool { return other == t })
-	if x.mine(t) {
+// left is called for a ticket that was taken out. If its client has not asked for that, it is told to unlock
+// the file, and to look.
+func (x *queueTx) left(t *rows.Ticket) {
+	switch {
+	case x.mine(t):
 		x.s.locks.leave(t.ID, &x.file.idle)
-	} else if x.over(t); t.Locked {
-		x.Unlocking = x.now.add(unlocksWithin)
+		if t.End.After(x.Now) {
+			return
+		}
+	case x.pids[t.ID] != 0:
+		x.Unlocking = x.Now.Add(unlocksWithin)
 	}
-	x.news()
-}
-
-// over has the client of a ticket unlock the file, and look.
-func (x *queueTx) over(t *ticket) {
-	if t.Session.Mailbox != "" {
-		x.messages = append(x.messages, message{To: t.Session.Mailbox, Over: t.ID})
-	}
-}
-
-// drop is remove for a ticket whose client does not ask for it.
-func (x *queueTx) drop(t *ticket, clean bool) {
-	if x.remove(t, clean); x.mine(t) {
-		x.over(t)
-	}
-}
-
-// evict is drop for somebody who asks for it.
-func (x *queueTx) evict(t *ticket, clean bool) {
-	x.remove(t, clean)
-	x.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+	x.messages = append(x.messages, message{To: t.Session.Mailbox, Over: t.ID})
 }
 
 // unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,
 // and unlocks the file. Until then the file seems to be locked by another program.
 const unlocksWithin = 200 * time.Millisecond
 
-// bury leaves a tombstone.
-func (x *queueTx) bury(id string, d time.Duration) {
-	x.Tombstones = append(x.Tombstones, tombstone{id, x.now.add(d)})
-	x.changed = true
+// drop takes out a ticket of this client, which does not ask for it.
+func (x *queueTx) drop(t *rows.Ticket, clean bool) {
+	t.End = x.Now
+	x.Withdraw(t.Session, []string{t.ID}, clean)
 }
 
-func (x *queueTx) buried(id string) bool {
-	return slices.ContainsFunc(x.Tombstones, func(b tombstone) bool { return b.ID == id })
-}
-
-// extend moves the end of a ticket, unless it has one of its own.
-func (x *queueTx) extend(t *ticket) {
-	if !t.Fixed && !t.Evicted {
-		t.End, x.changed = x.now.add(t.Session.TTL), true
-		x.s.locks.until(t.ID, t.End)
-	}
-}
-
-// ticket returns the ticket with an ID, or nil.
-func (q *queue) ticket(id string) *ticket {
-	if i := slices.IndexFunc(q.Tickets, func(t *ticket) bool { return t.ID == id }); i >= 0 {
-		return q.Tickets[i]
-	}
-	return nil
-}
-
-// find returns a ticket that stands: of the session, or with a fixed end.
-func (x *queueTx) find(s exchange.Session, id string) (*ticket, error) {
-	t := x.ticket(id)
+// find is Ticket for a call of this client. The file of a ticket that does not stand is unlocked.
+func (x *queueTx) find(id string) *rows.Ticket {
+	t := x.Ticket(id)
 	if t == nil {
 		x.s.locks.release(id)
 	}
-	if t == nil || t.Session.ID != s.ID && !t.Fixed {
-		return nil, driver.ErrGone
-	}
-	return t, nil
+	return t
 }
 
 // mine reports whether the client of a ticket is this one.
-func (x *queueTx) mine(t *ticket) bool { return t.Session.Mailbox == x.s.mailbox }
+func (x *queueTx) mine(t *rows.Ticket) bool { return t.Session.Mailbox == x.s.mailbox }
 
-// flocked reports whether a holder locks the file, too, which other programs may have locked:
-// exclusively if it has the whole capacity, else shared. Semaphores and barriers do not.
-func (x *queueTx) flocked() bool {
-	return x.Kind == driver.Mutex || x.Kind == driver.Election || x.Kind == driver.RWMutex
-}
-
-// fits reports whether all tickets fit the capacity, and so many units more.
-func (q *queue) fits(units int64) bool {
-	for _, t := range q.Tickets {
-		if units += t.Units; units > q.Capacity {
-			return false
-		}
+// granted is what a client is told of its ticket when the row grants it.
+func (x *queueTx) granted(t *rows.Ticket) exchange.Event {
+	ev := exchange.Event{Type: exchange.Granted, ID: t.ID, Status: x.status(t)}
+	if ev.Status.State != exchange.Held {
+		ev.Type = exchange.FirstWaiter // Await looks
 	}
-	return true
+	return ev
 }
 
 // status is what the client of a ticket is told. A ticket is held by it when the file is locked.
-func (x *queueTx) status(t *ticket) exchange.Status {
-	st := exchange.Status{Revoked: t.Revoked, Evicted: t.Evicted, State: exchange.Waiting, At: x.now.time()}
-	blocked := t.Held && x.flocked() && x.mine(t) && !x.lock(t)
-	st.Fixed, st.Hold, st.Left = t.Fixed, t.Hold, t.End.sub(x.now)
-	switch {
-	case blocked:
+func (x *queueTx) status(t *rows.Ticket) exchange.Status {
+	blocked := t.Held && flocked(x.Kind) && x.mine(t) && !x.lock(t)
+	st := x.Look(t.Session, t.ID, false)
+	if st.Sent = x.sent; blocked {
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Waiting, 0, false, false
 		st.Blocked, st.Due = !x.s.watch.sees(), blockedFor
-	case t.Held:
-		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !x.Tickets[len(x.Tickets)-1].Held
-	default:
-		for _, front := range x.Tickets[:slices.Index(x.Tickets, t)] {
-			if left := front.End.sub(x.now); st.Due == 0 || left < st.Due {
-				st.Due = left
-			}
-			if !front.Held {
-				st.Ahead++
-			}
-		}
 	}
 	return st
 }
@@ -381,18 +284,23 @@ func (x *queueTx) status(t *ticket) exchange.Status {
 const blockedFor = 500 * time.Millisecond
 
 // lock locks the file for a ticket that is granted. The fixed time of a ticket begins then.
-func (x *queueTx) lock(t *ticket) bool {
+func (x *queueTx) lock(t *rows.Ticket) bool {
 	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, t.End, &x.file.idle)
 	if err != nil {
 		x.unlockable = err
 	}
-	if locked && !t.Locked {
-		t.Locked, t.Pid, x.changed = true, x.s.pid, true
-		x.fix(t)
+	if !locked || x.pids[t.ID] != 0 {
+		return locked
+	}
+	put(&x.pids, t.ID, x.s.pid)
+	x.Changed = true
+	if hold := x.holds[t.ID]; hold > 0 {
+		delete(x.holds, t.ID)
+		t.Fixed, t.HoldFor, t.Hold, x.durable = true, hold, hold, true
+		if end := x.Now.Add(hold); !t.Evicted || end.Before(t.End) {
+			t.End = end
+		}
 		x.s.locks.until(t.ID, t.End)
 	}
-	return locked
+	return true
 }
-
-// clockToken is the smallest token of now.
-func clockToken() uint64 { return uint64(time.Now().UnixMicro() / 10) }

@@ -12,17 +12,13 @@ import (
 
 func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (snap exchange.Snapshot, err error) {
 	err = s.change(ctx, queue, func(x *queueTx) error {
-		x.follow(&x.Followers, f)
-		snap = exchange.Snapshot{Queue: driver.Queue{Name: x.Name, Kind: x.Kind, Capacity: x.Capacity, Resized: x.Resized}, At: x.now.time()}
+		snap = x.Read(f)
+		snap.Version = "" // the client computes it from all members
 		others := s.foreign(x.queue)
-		for _, t := range x.Tickets {
-			held := t.Held && (t.Locked || !x.flocked() || len(others) == 0)
-			m := driver.Member{ID: t.ID, Owner: t.Session.Owner, Note: t.Note, Units: t.Units, Held: held,
-				Since: t.Since, Left: t.End.sub(x.now), Fixed: t.Fixed}
-			if held {
-				m.Token = t.Token
+		for i, t := range x.Tickets {
+			if t.Held && x.pids[t.ID] == 0 && flocked(x.Kind) && len(others) > 0 {
+				snap.Members[i].Held, snap.Members[i].Token = false, 0
 			}
-			snap.Members = append(snap.Members, m)
 		}
 		if len(others) > 0 && len(x.Tickets) == 0 && !x.Resized {
 			snap.Kind, snap.Capacity = driver.Mutex, 1

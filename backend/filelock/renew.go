@@ -43,19 +43,16 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 	for _, queue := range order {
 		failed := s.change(ctx, queue, func(x *queueTx) error {
 			for _, i := range in[queue] {
-				t, err := x.find(of, refs[i].ID)
-				if err != nil {
+				t := x.find(refs[i].ID)
+				extend := named[refs[i]]
+				if t != nil && extend && t.Session.ID == of.ID && !s.locks.intact(t.ID) {
+					x.drop(t, false)
+				}
+				if x.Look(of, refs[i].ID, extend).State == exchange.Gone {
 					continue
 				}
-				if named[refs[i]] && t.Session.ID == of.ID {
-					if !s.locks.intact(t.ID) {
-						x.drop(t, false)
-						continue
-					}
-					x.extend(t)
-				}
 				all[i] = x.status(t)
-				all[i].Sent, all[i].Stray = x.sent, named != nil && !named[refs[i]] && !t.Fixed
+				all[i].Stray = named != nil && !extend && !t.Fixed
 			}
 			return x.unlockable
 		})

@@ -4,14 +4,17 @@ package filelock
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 func newPage(t *testing.T) *page {
@@ -157,29 +160,44 @@ func TestAPowerLossLeavesWhatWasDurable(t *testing.T) {
 	}
 }
 
-// Promise: a row is read as it was written, and garbage is an error, and no crash.
+// Promise: a row is read as it was written, also by a client of an earlier release, which wrote this one and runs beside
+// those of this one. Garbage is an error, and no crash.
 func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
-	id, mail := exchange.NewID(), exchange.NewMailbox()
-	row := queue{Name: "x", Kind: driver.RWMutex, Capacity: driver.RWCapacity, Token: 1 << 50, Unclean: true, Followers: []string{mail, ""},
-		Tombstones: []tombstone{{"id", 7}}, Written: -3, Wall: time.Unix(0, 5),
-		Tickets: []*ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: id, TTL: time.Second, Owner: "ö", Mailbox: mail}, Note: []byte("n"),
-			Since: time.Unix(1, 2), Held: true, Pid: 4711, Token: 9, End: 1 << 60}, {ID: "u", Session: exchange.Session{ID: id}, Since: time.Unix(0, 0), Evicted: true}}}
-	var out codec
-	row.fields(&out)
-	var again queue
-	in := codec{in: string(out.out), reads: true}
-	again.fields(&in)
-	var twice codec
-	again.fields(&twice)
-	if in.err != nil || in.in != "" || !bytes.Equal(out.out, twice.out) {
-		t.Errorf("%v, %d bytes left:\n%q\n%q", in.err, len(in.in), out.out, twice.out)
+	const written = "01780772776d75746578808080800480808080808080020185a094a58d1d85a094a58d1d050222696e7465726c6f636b" +
+		"5f613161316131613161316131613161316131613161316131000102696485a094a58d1d020174012035653565356535" +
+		"653565356535653565356535653565356535653565356535658094ebdc0302c3b622696e7465726c6f636b5f61316131" +
+		"613161316131613161316131613161316131613180b09dc2df01016e8294ebdc030101e72409010180b09dc2df0185a0" +
+		"94a58d1d01000175022035653565356535653565356535653565356535653565356535653565356535658094ebdc0302" +
+		"c3b622696e7465726c6f636b5f61316131613161316131613161316131613161316131613180c0e285e3680085a094a5" +
+		"8d1d0100000a00000085a094a58d1d0001"
+	id, mail := strings.Repeat("5e", 16), "interlock_"+strings.Repeat("a1", 12)
+	now := time.Unix(1000, 5)
+	of := exchange.Session{ID: id, TTL: time.Second, Owner: "ö", Mailbox: mail}
+	want := &queue{Queue: rows.Queue{Name: "x", Kind: driver.RWMutex, Capacity: driver.RWCapacity, Token: 1 << 50, Unclean: true,
+		Followers: []string{mail, ""}, Tombstones: map[string]rows.Tombstone{"id": {End: now}}, Tickets: []*rows.Ticket{
+			{ID: "t", Units: 1, Session: of, HoldFor: time.Minute, Note: []byte("n"), Since: time.Unix(1, 2), Held: true,
+				Token: 9, Inherited: true, Fixed: true, Hold: time.Minute, End: now, Revoked: true},
+			{ID: "u", Units: 2, Session: of, Note: []byte{}, Since: now, End: now, Held: true, Token: 10, Evicted: true}}},
+		pids: map[string]int{"t": 4711}, holds: map[string]time.Duration{"u": time.Hour}, Unlocking: now, Written: now, Wall: time.Unix(0, 5)}
+	text, err := hex.DecodeString(written)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for n := range out.out {
-		in := codec{in: string(out.out[:n]), reads: true}
+	got, in := &queue{}, codec{in: string(text), reads: true}
+	got.fields(&in)
+	if in.err != nil || in.in != "" || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %d bytes left:\n%+v\n%+v", in.err, len(in.in), got, want)
+	}
+	var out codec
+	if got.fields(&out); !bytes.Equal(out.out, text) {
+		t.Errorf("it is written as\n%x", out.out)
+	}
+	for n := range text {
+		in := codec{in: string(text[:n]), reads: true}
 		if new(queue).fields(&in); in.err == nil {
-			t.Fatalf("%d bytes of %d are a row", n, len(out.out))
+			t.Fatalf("%d bytes of %d are a row", n, len(text))
 		}
-		wild := bytes.Clone(out.out)
+		wild := bytes.Clone(text)
 		wild[n] ^= 0x81
 		in = codec{in: string(wild), reads: true}
 		new(queue).fields(&in)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -70,6 +71,9 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 func (*store) Traits() exchange.Traits {
 	return exchange.Traits{Bounded: true, LookSettles: true, Listens: true}
 }
+
+// now is the time by the clock of the rows.
+func (s *store) now() time.Time { return time.Unix(0, s.clock.Now()) }
 
 func (s *store) Exchanges() uint64 { return s.exchanges.Load() }
 

@@ -45,7 +45,7 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 			continue
 		}
 		err = errors.Join(err, s.change(ctx, name, func(x *queueTx) (err error) {
-			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && !x.Resized && x.Unlocking <= x.now && x.Token <= clockToken() {
+			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && !x.Resized && !x.Unlocking.After(x.Now) && x.Token <= clockToken() {
 				_, err = s.floor(ctx, x.Token)
 				x.useless = err == nil
 			}

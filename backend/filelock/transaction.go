@@ -8,35 +8,26 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // tx is a transaction: one row is read, changed, and written, alone.
 type tx struct {
+	*rows.Exchange
 	s        *store
 	file     *rowFile
-	sent     driver.Instant // before now: what is proven from then on ends later for all others
-	now      moment
-	fresh    bool // there was no row
-	size     int  // of the row
-	rebooted bool // the row was written before the machine was booted
-	changed  bool // the row is to be written
-	durable  bool // the row outlasts a power loss
-	useless  bool // the file of the row is to be removed
-	messages []message
+	sent     driver.Instant // before Now: what is proven from then on ends later for all others
+	fresh    bool           // there was no row
+	size     int            // of the row
+	rebooted bool           // the row was written before the machine was booted
+	durable  bool           // the row outlasts a power loss
+	useless  bool           // the file of the row is to be removed
+	messages []message      // are sent after Events
 }
-
-// moment is a time of the rows, in nanoseconds: see fileclock.Clock.
-type moment int64
-
-func (m moment) add(d time.Duration) moment { return m + moment(d) }
-func (m moment) sub(o moment) time.Duration { return time.Duration(m - o) }
-func (m moment) time() time.Time            { return time.Unix(0, int64(m)) }
 
 // row is what a file has: its fields are read and written by a codec.
 type row interface{ fields(c *codec) }
@@ -47,7 +38,7 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 		return errClosed
 	}
 	defer s.transactions.Done()
-	x := &tx{s: s, file: s.rows.use(folder, file)}
+	x := &tx{Exchange: &rows.Exchange{}, s: s, file: s.rows.use(folder, file)}
 	defer s.rows.leave(x.file)
 	if err := x.file.lock(ctx, s); err != nil {
 		return err
@@ -55,6 +46,9 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 	s.exchanges.Add(1)
 	err := x.run(r, f)
 	x.file.unlock()
+	for _, ev := range x.Events {
+		s.post(message{To: ev.Mailbox, Event: ev.Event})
+	}
 	for _, m := range x.messages {
 		s.post(m)
 	}
@@ -86,7 +80,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	x.fresh, x.size = text == nil, len(text)
 	x.rebooted = !x.fresh && x.file.head(x.file.row).boot != x.s.boot
 	x.sent = driver.Now()
-	x.now = moment(x.s.clock.Now())
+	x.Now = x.s.now()
 	err = f(x)
 	var written error
 	switch {
@@ -94,7 +88,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 		if written = x.file.root.Remove(x.file.name); errors.Is(written, fs.ErrPermission) {
 			written = nil // it is another user's, and harms nobody
 		}
-	case x.changed:
+	case x.Changed:
 		c := codec{out: append(x.file.out[:0], make([]byte, headSize)...)}
 		r.fields(&c)
 		x.file.out = c.out
@@ -106,41 +100,9 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 		}
 	}
 	if written != nil {
-		x.messages, err = nil, errors.Join(written, err)
+		x.Events, x.messages, err = nil, nil, errors.Join(written, err)
 	}
 	return err
-}
-
-// send sends an event of a ticket to its client, unless the transaction fails.
-func (x *tx) send(mailbox string, ev exchange.Event) {
-	if mailbox != "" {
-		x.messages = append(x.messages, message{To: mailbox, Event: ev})
-	}
-}
-
-// turn tells a client that tickets of it were granted: once, however many they are, since a mailbox
-// has room for a few messages only.
-func (x *queueTx) turn(mailbox string) {
-	m := message{To: mailbox, Event: exchange.Event{Type: exchange.Granted, Queue: x.Name}}
-	if mailbox != "" && !slices.ContainsFunc(x.messages, func(other message) bool { return other.To == mailbox && other.Event.Type == exchange.Granted }) {
-		x.messages = append(x.messages, m)
-	}
-}
-
-// follow notes who is sent the next change of a row.
-func (x *tx) follow(followers *[]string, f exchange.Follower) {
-	if f.Mailbox != "" && !slices.Contains(*followers, f.Mailbox) {
-		*followers = append(*followers, f.Mailbox)
-		x.changed = true
-	}
-}
-
-// tell sends a change to followers, who follow no more.
-func (x *tx) tell(followers *[]string, ev exchange.Event) {
-	for _, mailbox := range *followers {
-		x.send(mailbox, ev)
-	}
-	*followers = nil
 }
 
 // lock waits until no other transaction uses the row. Another process may stop while it has the

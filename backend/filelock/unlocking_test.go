@@ -57,7 +57,7 @@ func TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.change(t.Context(), "q", func(x *queueTx) error {
-		x.Unlocking, x.changed = x.now.add(time.Hour), true
+		x.Unlocking, x.Changed = x.Now.Add(time.Hour), true
 		return nil
 	}); err != nil {
 		t.Fatal(err)
