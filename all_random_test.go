@@ -19,7 +19,8 @@ func TestAnyCallOfAllMayFail(t *testing.T) { anyCallMayFail(t, "all", 25, scenar
 
 // scenarioOfAll has clients of two backends contend for several locks at once. One client runs into faults.
 func scenarioOfAll(t *testing.T, arm func(*memlock.Faults)) {
-	a, b, otherA, otherB := two(t)
+	a, otherA := pair(t)
+	b, otherB := pair(t)
 	judges := map[string]*referee{"x": {t: t}, "y": {t: t}, "z": {t: t}}
 	arm(a.faults())
 	var wg sync.WaitGroup

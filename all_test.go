@@ -17,13 +17,6 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// two are clients of two backends, and others of the same backends.
-func two(t testing.TB, opts ...interlock.ClientOption) (a, b, otherA, otherB member) {
-	a, otherA = pair(t, opts...)
-	b, otherB = pair(t, opts...)
-	return a, b, otherA, otherB
-}
-
 // busy asserts that a lock is held, or is not.
 func busy(t testing.TB, l *interlock.Lock, want bool) {
 	t.Helper()
@@ -39,8 +32,7 @@ func busy(t testing.TB, l *interlock.Lock, want bool) {
 }
 
 func TestAllHoldsEachPartUntilRelease(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		all := interlock.All(b.Semaphore("permits", 3, interlock.Weight(2)), a.RWMutex("rw").Writer(),
 			a.Striped("striped", 8).For("key"), b.Mutex("m"), a.Election("e").Candidate("me"))
 		lease := acquire(t, all)
@@ -70,7 +62,7 @@ func TestAllHoldsEachPartUntilRelease(t *testing.T) {
 		for _, l := range others {
 			busy(t, l, false)
 		}
-	})
+	}))
 }
 
 func TestTheDeadlineOfAllIsTheEarliest(t *testing.T) {
@@ -96,8 +88,7 @@ func TestTheDeadlineOfAllIsTheEarliest(t *testing.T) {
 }
 
 func TestALockThatIsNamedTwiceCountsOnce(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, other := pair(t)
+	simulated(t, both(func(t *testing.T, a, other member) {
 		rw := a.RWMutex("rw")
 		five := func(n int64) *interlock.Lock { return a.Semaphore("permits", 5, interlock.Weight(n)) }
 		inner := interlock.All(a.Mutex("m"), five(1))
@@ -113,13 +104,11 @@ func TestALockThatIsNamedTwiceCountsOnce(t *testing.T) {
 		busy(t, other.Semaphore("permits", 5, interlock.Weight(2)), true)
 		busy(t, other.Semaphore("permits", 5), false)
 		ok(t, lease.Release())
-		nothingLeft(t, a, other)
-	})
+	}))
 }
 
 func TestWhatAllCanNeverHaveFailsAtOnce(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, other := pair(t)
+	simulated(t, both(func(t *testing.T, a, other member) {
 		closed := join(t, memlock.NewWorld())
 		ok(t, closed.Close())
 		m := a.Mutex("m")
@@ -151,14 +140,12 @@ func TestWhatAllCanNeverHaveFailsAtOnce(t *testing.T) {
 		}
 		ok(t, waited.Release())
 		ok(t, held.Release())
-		nothingLeft(t, a, other)
-	})
+	}))
 }
 
 // Two clients of one backend: whoever holds a lock by one of them would wait for itself by the other.
 func TestOneLockThatTwoClientsReachIsRefused(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		for _, l := range []*interlock.Lock{
 			interlock.All(a.Mutex("m"), b.Mutex("m")),
 			interlock.All(a.RWMutex("rw").Reader(), b.RWMutex("rw").Writer()),
@@ -170,14 +157,12 @@ func TestOneLockThatTwoClientsReachIsRefused(t *testing.T) {
 		}
 		lease := acquire(t, interlock.All(a.Semaphore("s", 3), b.Semaphore("s", 3), a.RWMutex("rw").Reader(), b.RWMutex("rw").Reader()))
 		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // The orders in which locks are named differ, and some locks have one name on two backends.
 func TestTwoMultiLocksNeverWaitForEachOther(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		var wg sync.WaitGroup
 		for _, all := range []*interlock.Lock{
 			interlock.All(a.Mutex("x"), a.Mutex("y"), b.Mutex("x")),
@@ -202,14 +187,12 @@ func TestTwoMultiLocksNeverWaitForEachOther(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Minute { // of which 4 s are work
 			t.Errorf("80 rounds took %v", took)
 		}
-		nothingLeft(t, a, b, otherA, otherB)
-	})
+	}))
 }
 
 // Each backend takes a second to answer.
 func TestLocksThatAreFreeAreAcquiredAtTheSameTime(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, _, _ := two(t)
+	simulated(t, two(func(t *testing.T, a, b, _, _ member) {
 		for try, acquire := range map[bool]func(*interlock.Lock) (*interlock.Lease, error){
 			true:  func(l *interlock.Lock) (*interlock.Lease, error) { return l.TryAcquire(ctx) },
 			false: func(l *interlock.Lock) (*interlock.Lease, error) { return l.Acquire(ctx) },
@@ -229,14 +212,12 @@ func TestLocksThatAreFreeAreAcquiredAtTheSameTime(t *testing.T) {
 			}
 			ok(t, lease.Release())
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // What comes after it is given back meanwhile, what comes before it is kept.
 func TestNothingIsHeldBehindAPartThatIsWaitedFor(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		held := acquire(t, otherB.Mutex("l"))
 		c := async(ctx, interlock.All(a.Mutex("k"), b.Mutex("l"), a.Mutex("m"), b.Mutex("n")))
 		time.Sleep(time.Second)
@@ -245,41 +226,28 @@ func TestNothingIsHeldBehindAPartThatIsWaitedFor(t *testing.T) {
 		busy(t, otherB.Mutex("n"), false)
 		ok(t, held.Release())
 		time.Sleep(time.Second)
-		r, done := got(c)
-		if !done {
-			t.Fatal("it still waits")
-		}
-		r.release(t)
-		nothingLeft(t, a, b)
-	})
+		now(t, c, "it still waits").release(t)
+	}))
 }
 
 // While a lock of one name is held on one backend, that on another backend is not waited for.
 func TestNobodyWaitsForALockThatHoldsAnotherOfItsName(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		first := acquire(t, otherB.Mutex("m"))
 		c := async(ctx, interlock.All(a.Mutex("m"), b.Mutex("m")))
 		for range 3 {
 			time.Sleep(10 * time.Second)
-			if _, done := got(c); done {
-				t.Fatal("it has both")
-			}
+			notYet(t, c, "it has both")
 			busy(t, otherA.Mutex("m"), false) // while it waits for the other
 		}
 		ok(t, first.Release())
 		time.Sleep(time.Second)
-		r, done := got(c)
-		if !done {
-			t.Fatal("it still waits")
-		}
-		r.release(t)
-	})
+		now(t, c, "it still waits").release(t)
+	}))
 }
 
 func TestATryOfAllKeepsNothingIfOnePartIsBusy(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		names := []string{"k", "l", "m"}
 		for i := range names {
 			held := acquire(t, []member{otherA, otherB, otherA}[i].Mutex(names[i]))
@@ -301,12 +269,11 @@ func TestATryOfAllKeepsNothingIfOnePartIsBusy(t *testing.T) {
 			ok(t, held.Release())
 			nothingLeft(t, a, b)
 		}
-	})
+	}))
 }
 
 func TestTheWaitOfANestedAllBoundsTheWhole(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, other := pair(t)
+	simulated(t, both(func(t *testing.T, a, other member) {
 		held := acquire(t, other.Mutex("z"))
 		defer held.Release()
 		began := time.Now()
@@ -317,7 +284,7 @@ func TestTheWaitOfANestedAllBoundsTheWhole(t *testing.T) {
 		if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("3 s and 2 s took %v", took)
 		}
-	})
+	}))
 }
 
 // Whichever part is lost, and however: the context ends first, the error names the part, and the others
@@ -383,8 +350,7 @@ func TestThatOnePartIsLostEndsTheWhole(t *testing.T) {
 }
 
 func TestAPartThatIsLostWhileOthersAreWaitedForIsAcquiredAgain(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		held := acquire(t, otherB.Mutex("z"))
 		c := async(ctx, interlock.All(b.Mutex("z"), a.Mutex("m")))
 		for range 3 {
@@ -396,23 +362,17 @@ func TestAPartThatIsLostWhileOthersAreWaitedForIsAcquiredAgain(t *testing.T) {
 		busy(t, otherA.Mutex("m"), true)
 		ok(t, held.Release())
 		time.Sleep(time.Second)
-		r, done := got(c)
-		if !done {
-			t.Fatal("it still waits")
-		}
-		ok(t, r.err)
+		r := now(t, c, "it still waits")
 		for _, p := range r.lease.Parts() {
 			ok(t, p.Err())
 		}
 		ok(t, r.lease.Release())
-		nothingLeft(t, a, b, otherA, otherB)
-	})
+	}))
 }
 
 // What a part was told of the last holder is for the next one to hear.
 func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		robust := interlock.Robust()
 		acquire(t, otherA.Mutex("m", robust))
 		otherA.faults().Expire()
@@ -426,28 +386,23 @@ func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
 		}
 		ok(t, lease.Release())
 		lease = acquire(t, all)
-		if lease.Inherited() {
-			t.Error("the death was told twice")
-		}
+		inherits(t, lease, false)
 		ok(t, lease.Release())
-	})
+	}))
 }
 
 // The work under a part was interrupted, though the part itself was not lost.
 func TestTheRestOfALostWholeIsInherited(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, _, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, _, otherB member) {
 		robust := interlock.Robust()
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(robust))
 		a.faults().Expire()
 		time.Sleep(ttl / 2)
 		wantErr(t, lease.Release(), interlock.ErrLost)
 		next := acquire(t, otherB.Mutex("n", robust))
-		if !next.Inherited() {
-			t.Error("nobody was told")
-		}
+		inherits(t, next, true)
 		ok(t, next.Release())
-	})
+	}))
 }
 
 func TestAnObserverThatPanicsLeavesNoPartHeld(t *testing.T) {
@@ -469,8 +424,7 @@ func TestAnObserverThatPanicsLeavesNoPartHeld(t *testing.T) {
 }
 
 func TestAPanicUnderAllReleasesEachPart(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		all := interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Robust())
 		func() {
 			defer func() { _ = recover() }()
@@ -484,12 +438,11 @@ func TestAPanicUnderAllReleasesEachPart(t *testing.T) {
 			}
 		}
 		ok(t, next.Release())
-	})
+	}))
 }
 
 func TestTheContextOfAllHoldsEachPart(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, _ := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, _ member) {
 		m, n, rw := a.Mutex("m"), b.Mutex("n"), a.RWMutex("rw")
 		all := interlock.All(n, m, rw.Writer())
 		ok(t, all.Do(ctx, func(ctx context.Context) error {
@@ -522,13 +475,11 @@ func TestTheContextOfAllHoldsEachPart(t *testing.T) {
 		if _, held := all.Held(ctx); held {
 			t.Error("it is held by a context of nobody")
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 func TestAllIsRevokedWithAPart(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, _, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, _, otherB member) {
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
 		before := lease.Revoked()
 		ok(t, otherB.Admin().Revoke(ctx, "n", lease.Parts()[1].ID()))
@@ -538,12 +489,11 @@ func TestAllIsRevokedWithAPart(t *testing.T) {
 		}
 		ok(t, lease.Err())
 		ok(t, lease.Release())
-	})
+	}))
 }
 
 func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Hold(time.Minute)))
 		ok(t, lease.Extend(ctx, time.Hour))
 		time.Sleep(50 * time.Minute)
@@ -551,8 +501,7 @@ func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 		if left := lease.Remaining(); left > 10*time.Minute || left < 9*time.Minute {
 			t.Error(left)
 		}
-		part := errtest.Must(otherB.Adopt(ctx, "n", lease.Parts()[1].ID()))(t)
-		ok(t, part.Release())
+		ok(t, errtest.Must(otherB.Adopt(ctx, "n", lease.Parts()[1].ID()))(t).Release())
 		time.Sleep(ttl)
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		_ = lease.Release()
@@ -565,12 +514,11 @@ func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 			t.Errorf("%v are left of the other part; %v", left, err)
 		}
 		ok(t, mixed.Release())
-	})
+	}))
 }
 
 func TestADowngradeOfAllIsOfItsReadWriteLocks(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		lease := acquire(t, interlock.All(a.RWMutex("rw").Writer(), b.Mutex("m")))
 		ok(t, lease.Downgrade(ctx))
 		busy(t, otherA.RWMutex("rw").Reader(), false)
@@ -580,13 +528,14 @@ func TestADowngradeOfAllIsOfItsReadWriteLocks(t *testing.T) {
 		lease = acquire(t, interlock.All(a.Mutex("n"), b.Mutex("m")))
 		wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, lease.Release())
-	})
+	}))
 }
 
 // Close of the client of one part: contexts end, Do's function is waited for, and then the rest is free.
 func TestCloseOfOnePartsClientEndsTheWhole(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+		a, otherA := pair(t)
+		b, otherB := pair(t)
 		all := interlock.All(a.Mutex("m"), b.Mutex("n"))
 		closed := make(chan struct{})
 		err := all.Do(ctx, func(ctx context.Context) error {
@@ -609,7 +558,8 @@ func TestCloseOfOnePartsClientEndsTheWhole(t *testing.T) {
 		nothingLeft(t, b, otherA, otherB)
 	})
 	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+		a, otherA := pair(t)
+		b, otherB := pair(t)
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
 		ok(t, a.Close())
 		wantErr(t, lease.Err(), interlock.ErrLost)
@@ -634,7 +584,8 @@ func TestCloseOfOnePartsClientEndsTheWhole(t *testing.T) {
 
 func TestAllOfFixedTimesOutlivesItsClients(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+		a, otherA := pair(t)
+		b, otherB := pair(t)
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Hold(time.Minute)))
 		ok(t, a.Close())
 		wantErr(t, lease.Err(), interlock.ErrClosed)
@@ -650,7 +601,8 @@ func TestAllOfFixedTimesOutlivesItsClients(t *testing.T) {
 // A backend that does not answer holds up no release on another.
 func TestAnUnreachablePartHoldsUpNoOther(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		a, b, _, otherB := two(t)
+		a, _ := pair(t)
+		b, otherB := pair(t)
 		lease := acquire(t, interlock.All(a.Mutex("z"), b.Mutex("n")))
 		a.faults().Cut()
 		released := make(chan error, 1)
@@ -669,8 +621,7 @@ func TestAnUnreachablePartHoldsUpNoOther(t *testing.T) {
 
 // What was acquired is given back later, when the backend is back.
 func TestWhoGivesUpAllDoesNotWaitForABackendThatIsAway(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b, otherA, otherB := two(t)
+	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		held := acquire(t, otherB.Mutex("n"))
 		all := interlock.All(a.Mutex("m"), b.Mutex("n"))
 		for name, c := range map[string]struct {
@@ -697,13 +648,11 @@ func TestWhoGivesUpAllDoesNotWaitForABackendThatIsAway(t *testing.T) {
 			busy(t, otherA.Mutex("m"), false)
 		}
 		ok(t, held.Release())
-		nothingLeft(t, a, b, otherA, otherB)
-	})
+	}))
 }
 
 func TestAPartOfAnElectionSetsItsValue(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, other := pair(t)
+	simulated(t, both(func(t *testing.T, a, other member) {
 		e := a.Election("e")
 		ok(t, interlock.All(e.Candidate("first"), a.Mutex("m")).Do(ctx, func(ctx context.Context) error {
 			ok(t, e.SetValue(ctx, interlock.LeaseFrom(ctx), "second"))
@@ -713,7 +662,7 @@ func TestAPartOfAnElectionSetsItsValue(t *testing.T) {
 			}
 			return nil
 		}))
-	})
+	}))
 }
 
 func TestEventsOfAllAreThoseOfItsParts(t *testing.T) {
@@ -727,8 +676,7 @@ func TestEventsOfAllAreThoseOfItsParts(t *testing.T) {
 				mu.Unlock()
 			}
 		}))
-		lease := acquire(t, interlock.All(a.Mutex("n"), a.Mutex("m")))
-		ok(t, lease.Release())
+		ok(t, acquire(t, interlock.All(a.Mutex("n"), a.Mutex("m"))).Release())
 		synctest.Wait()
 		if want := []string{"acquired m", "acquired n", "released n", "released m"}; !slices.Equal(seen, want) {
 			t.Errorf("%q, want %q", seen, want)

@@ -28,8 +28,7 @@ func kinds(c *interlock.Client) map[string]*interlock.Lock {
 }
 
 func TestAContextThatHasEndedNeverAcquires(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		own := errors.New("own")
 		over, cancel := context.WithCancelCause(ctx)
 		cancel(own)
@@ -41,8 +40,7 @@ func TestAContextThatHasEndedNeverAcquires(t *testing.T) {
 				wantErr(t, err, own)
 			}
 		}
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // waitsBehind has l, of a's, held, and theirs wait behind it until it is cancelled.
@@ -61,8 +59,7 @@ func waitsBehind(t *testing.T, a member, name string, l, theirs *interlock.Lock)
 }
 
 func TestACancelledWaitLeavesNoTrace(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		locks := kinds(b.Client)
 		for name, l := range kinds(a.Client) {
 			holder, waits, cancel := waitsBehind(t, a, name, l, locks[name])
@@ -75,16 +72,14 @@ func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second) // what AtLeast keeps
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Whoever gives up has left the line when Acquire returns: nobody is refused because of it, and no list shows
 // it. A backend that does not answer is not waited for.
 func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 	for _, away := range []bool{false, true} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			locks := kinds(b.Client)
 			for name, l := range kinds(a.Client) {
 				holder, waits, cancel := waitsBehind(t, a, name, l, locks[name])
@@ -116,8 +111,7 @@ func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 				synctest.Wait()
 			}
 			time.Sleep(2 * ttl)
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
@@ -127,8 +121,7 @@ func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 	for _, method := range []string{"Join", "Await"} {
 		for _, when := range []string{"before", "after"} {
 			for _, late := range []string{"delivered", "lost"} {
-				simulatedAs(t, method+" "+when+" "+late, func(t *testing.T) {
-					a, b := pair(t)
+				simulatedAs(t, method+" "+when+" "+late, both(func(t *testing.T, a, b member) {
 					for name, l := range kinds(a.Client) {
 						other := kinds(b.Client)[name]
 						if name == "reader" {
@@ -158,12 +151,10 @@ func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 						} else {
 							hung.Lose()
 						}
-						next := acquire(t, other)
-						ok(t, next.Release())
+						ok(t, acquire(t, other).Release())
 						time.Sleep(2 * ttl)
 					}
-					nothingLeft(t, a, b)
-				})
+				}))
 			}
 		}
 	}
@@ -171,8 +162,7 @@ func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 
 // A grant that was under way when the context ended is given back.
 func TestAGrantThatRacedWithACancellationIsGivenBack(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		for name, l := range kinds(a.Client) {
 			hung := a.faults().After("Join", 1).Stick()
 			waiting, cancel := context.WithCancel(ctx)
@@ -189,8 +179,7 @@ func TestAGrantThatRacedWithACancellationIsGivenBack(t *testing.T) {
 			ok(t, next.Release())
 		}
 		time.Sleep(2 * ttl) // what is sticky
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A driver of a line that gives up passes its place at the backend on to the
@@ -211,14 +200,8 @@ func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
 		wantErr(t, (<-drives).err, context.Canceled)
 		synctest.Wait()
 		ok(t, holder.Release())
-		r, done := got(behind)
-		if !done {
-			t.Fatal("the place was lost")
-		}
-		ok(t, r.err)
-		if _, done := got(remote); done {
-			t.Fatal("two holders")
-		}
+		r := now(t, behind, "the place was lost")
+		notYet(t, remote, "two holders")
 		ok(t, r.lease.Release())
 		turn(t, remote)
 		nothingLeft(t, a, b, c)
@@ -226,8 +209,7 @@ func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
 }
 
 func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		for name, l := range kinds(a.Client) {
 			other := kinds(b.Client)[name]
 			if name == "reader" {
@@ -251,36 +233,28 @@ func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
 		a.faults().Before("Join", 0).Hang()
 		began := time.Now()
 		wantErr(t, errOf(a.Mutex("hangs").TryAcquire(ctx)), context.DeadlineExceeded)
-		if d := time.Since(began); d > ttl/2 {
-			t.Errorf("tried for %v", d)
-		}
+		within(t, began, ttl/2, "tried for")
 		a.faults().Clear()
 		time.Sleep(3 * ttl)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A try does not stand in line, neither at the backend nor in the process.
 func TestTryAcquireDoesNotWaitInTheProcess(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, b.RWMutex("rw").Writer())
 		waits := async(ctx, a.RWMutex("rw").Reader())
 		synctest.Wait()
 		wantErr(t, errOf(a.RWMutex("rw").Reader().TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, holder.Release())
-		r := <-waits
-		ok(t, r.err)
-		beside := errtest.Must(a.RWMutex("rw").Reader().TryAcquire(ctx))(t)
-		ok(t, beside.Release())
+		r := served(t, waits)
+		ok(t, errtest.Must(a.RWMutex("rw").Reader().TryAcquire(ctx))(t).Release())
 		ok(t, r.lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 func TestWaitBoundsTheWaitAlone(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, a.Mutex("m"))
 		began := time.Now()
 		wantErr(t, errOf(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)), interlock.ErrBusy)
@@ -292,15 +266,13 @@ func TestWaitBoundsTheWaitAlone(t *testing.T) {
 			time.Sleep(time.Minute)
 			return held.Err()
 		}))
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Acquire goes on while the backend cannot be reached; the error tells why it
 // was in vain.
 func TestAcquireGoesOnUntilItsContextEnds(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		a.faults().Before("Join", 0).Fail()
 		bounded, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
@@ -311,8 +283,7 @@ func TestAcquireGoesOnUntilItsContextEnds(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.faults().Clear()
 		turn(t, waits)
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 func TestOpenFailsAtOnce(t *testing.T) {
@@ -327,9 +298,7 @@ func TestOpenFailsAtOnce(t *testing.T) {
 		d.Faults().Heal()
 		d.Faults().Before("Open", 1).Hang()
 		wantErr(t, errOf(interlock.New(ctx, d)), context.DeadlineExceeded)
-		if d := time.Since(began); d > ttl {
-			t.Errorf("failed after %v", d)
-		}
+		within(t, began, ttl, "failed after")
 		ok(t, d.Close())
 	})
 }
@@ -337,8 +306,7 @@ func TestOpenFailsAtOnce(t *testing.T) {
 // The place of a try is not passed on: whoever waits behind it does not want to be told that
 // the lock is busy.
 func TestATryThatGivesUpLeavesNoTryToTheNext(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, b.Mutex("m"))
 		join := a.faults().Before("Join", 1).Hang()
 		trying, cancel := context.WithCancel(ctx)
@@ -352,12 +320,9 @@ func TestATryThatGivesUpLeavesNoTryToTheNext(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		wantErr(t, <-tries, context.Canceled)
-		if r, done := got(behind); done {
-			t.Fatalf("it does not wait: %v", r.err)
-		}
+		notYet(t, behind, "it does not wait")
 		join.Lose()
 		ok(t, holder.Release())
 		turn(t, behind)
-		nothingLeft(t, a, b)
-	})
+	}))
 }

@@ -27,9 +27,7 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 		}
 		began := time.Now()
 		ok(t, a.Close())
-		if d := time.Since(began); d > time.Millisecond {
-			t.Errorf("closed after %v", d)
-		}
+		within(t, began, time.Millisecond, "closed after")
 		for _, lease := range leases {
 			wantErr(t, lease.Err(), interlock.ErrReleased)
 			err := lease.Release() // others may have held it since
@@ -84,9 +82,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		ok(t, a.Close())
-		if d := time.Since(began); d > time.Millisecond {
-			t.Errorf("closed after %v", d)
-		}
+		within(t, began, time.Millisecond, "closed after")
 		for _, w := range waits {
 			wantErr(t, (<-w).err, interlock.ErrClosed)
 		}
@@ -120,9 +116,7 @@ func TestCloseEndsTheWaitBehindARunningFunction(t *testing.T) {
 		for _, w := range waits {
 			wantErr(t, (<-w).err, interlock.ErrClosed)
 		}
-		if d := time.Since(began); d > time.Millisecond {
-			t.Errorf("they waited for %v", d)
-		}
+		within(t, began, time.Millisecond, "they waited for")
 		wantErr(t, errOf(a.Mutex("m").Acquire(ctx)), interlock.ErrClosed)
 	})
 }
@@ -158,11 +152,8 @@ func TestCloseWaitsForRunningFunctions(t *testing.T) {
 			t.Errorf("closed after %v", d)
 		}
 		ok(t, <-done)
-		r := <-next
-		ok(t, r.err)
-		if r.lease.Inherited() {
-			t.Error("inherited after a clean end")
-		}
+		r := served(t, next)
+		inherits(t, r.lease, false)
 		ok(t, r.lease.Release())
 	})
 }
@@ -184,11 +175,8 @@ func TestCloseWaitsNoLongerThanTheLeaseLasts(t *testing.T) {
 		if d := time.Since(began); d < ttl/2 || d > ttl {
 			t.Errorf("closed after %v", d)
 		}
-		r := <-next
-		ok(t, r.err)
-		if !r.lease.Inherited() {
-			t.Error("not told that the work is half done")
-		}
+		r := served(t, next)
+		inherits(t, r.lease, true)
 		close(release)
 		wantErr(t, <-done, interlock.ErrLost)
 		ok(t, r.lease.Release())
@@ -217,8 +205,7 @@ func TestCloseWaitsForAnEvictedFunction(t *testing.T) {
 		next := async(ctx, b.Mutex("m"))
 		synctest.Wait()
 		go a.Close()
-		r := <-next
-		ok(t, r.err)
+		r := served(t, next)
 		if running {
 			t.Error("two at work")
 		}
@@ -251,9 +238,7 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 			time.Sleep(ttl / 2)
 			began := time.Now()
 			err := a.Close()
-			if d := time.Since(began); d > 2*ttl {
-				t.Errorf("closed after %v", d)
-			}
+			within(t, began, 2*ttl, "closed after")
 			if r := <-joining; r.err == nil && r.lease.Err() == nil {
 				t.Error("held after Close")
 			}
@@ -282,8 +267,7 @@ func TestCloseTriesAgain(t *testing.T) {
 		simulatedAs(t, name, func(t *testing.T) {
 			d := memlock.NewWorld().Driver()
 			a := errtest.Must(interlock.New(ctx, d))(t)
-			lease := acquire(t, a.Mutex("m"))
-			ok(t, lease.Release())
+			ok(t, acquire(t, a.Mutex("m")).Release())
 			for k := range 3 {
 				cut(d.Faults(), k+1)
 			}
@@ -306,9 +290,7 @@ func TestCloseWaitsForAReleaseUnderWay(t *testing.T) {
 		ok(t, a.Close())
 		ok(t, <-released)
 		next := acquire(t, b.Mutex("m", interlock.Robust()))
-		if next.Inherited() {
-			t.Error("inherited after a clean release")
-		}
+		inherits(t, next, false)
 		ok(t, next.Release())
 	})
 }

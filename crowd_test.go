@@ -54,9 +54,7 @@ func TestACrowdIsDrained(t *testing.T) {
 // Those of a crowd that do not give up are granted, however many others gave up before them, at
 // the backend or before they came to it. Then nothing of the crowd is left.
 func TestACrowdThatGivesUpLeavesNothingBehind(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		held := acquire(t, b.Mutex("m"))
 		impatient, cancel := context.WithCancel(ctx)
 		const all = 500
@@ -86,16 +84,14 @@ func TestACrowdThatGivesUpLeavesNothingBehind(t *testing.T) {
 		if n := granted.Load(); n != all/5 {
 			t.Errorf("%d are granted, want %d", n, all/5)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // What a client remembers does not grow with the names that it has used.
 func TestNoGrowthOverManyNames(t *testing.T) {
 	a := join(t, memlock.NewWorld())
 	for i := range 30_000 {
-		lease := errtest.Must(a.Mutex(fmt.Sprint("orders/", i), interlock.Wait(time.Minute)).Acquire(ctx))(t)
-		ok(t, lease.Release())
+		ok(t, errtest.Must(a.Mutex(fmt.Sprint("orders/", i), interlock.Wait(time.Minute)).Acquire(ctx))(t).Release())
 	}
 	if tickets, lines, writers, waiting := a.Sizes(); tickets+lines+writers+waiting > 0 {
 		t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)

@@ -40,9 +40,7 @@ func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
 		time.Sleep(2 * ttl)
 		enters := []<-chan result{enter(ctx, b.DoubleBarrier("d", 3)), enter(ctx, c.DoubleBarrier("d", 3))}
 		for _, e := range enters {
-			if _, done := got(e); done {
-				t.Fatal("a dead member was counted")
-			}
+			notYet(t, e, "a dead member was counted")
 		}
 		enters = append(enters, enter(ctx, c.DoubleBarrier("d", 3)))
 		for _, e := range enters {
@@ -70,8 +68,7 @@ func TestALatchTellsOfADeathInside(t *testing.T) {
 		}
 		left := make(chan error)
 		for i, e := range enters {
-			r := <-e
-			ok(t, r.err)
+			r := served(t, e)
 			if i == 0 {
 				continue
 			}
@@ -107,9 +104,7 @@ func TestMembersMustAgreeOnTheirNumber(t *testing.T) {
 		early := enter(ctx, a.DoubleBarrier("d", 3)) // before any round is full
 		synctest.Wait()
 		wantErr(t, errOf(b.DoubleBarrier("d", 2).Enter(ctx)), interlock.ErrMismatch)
-		if _, done := got(early); done {
-			t.Fatal("entered with two of three")
-		}
+		notYet(t, early, "entered with two of three")
 		for range 2 {
 			enter(ctx, a.DoubleBarrier("d", 3))
 		}
@@ -189,8 +184,7 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 
 // Who leaves when its round is over waits for nobody, though the next round is under way.
 func TestLeavingARoundThatIsOverDoesNotWaitForTheNext(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		d, e := a.DoubleBarrier("d", 2), b.DoubleBarrier("d", 2)
 		first, second := enter(ctx, d), enter(ctx, e)
 		one, two := <-first, <-second
@@ -204,14 +198,12 @@ func TestLeavingARoundThatIsOverDoesNotWaitForTheNext(t *testing.T) {
 		ok(t, d.Leave(bounded, one.lease))
 		ok(t, three.lease.Release())
 		ok(t, four.lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A member whose context ends says how many were there.
 func TestAMemberThatGivesUpSaysHowManyWereThere(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		gives := func(want string) {
 			t.Helper()
 			bounded, cancel := context.WithTimeoutCause(ctx, time.Second, interlock.ErrBusy)
@@ -243,14 +235,12 @@ func TestAMemberThatGivesUpSaysHowManyWereThere(t *testing.T) {
 		ok(t, two.lease.Release())
 		ok(t, three.lease.Release())
 		counts(0, 0)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A member whose context ends does not wait for a backend that is away.
 func TestAMemberThatGivesUpDoesNotWaitForTheBackend(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		giving, cancel := context.WithCancel(ctx)
 		gives := enter(giving, a.DoubleBarrier("d", 2))
 		synctest.Wait()
@@ -264,8 +254,7 @@ func TestAMemberThatGivesUpDoesNotWaitForTheBackend(t *testing.T) {
 		}
 		a.faults().Heal()
 		time.Sleep(ttl)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A member that has lost its place while it waits comes again, once its old one is gone.
@@ -278,31 +267,26 @@ func TestAMemberThatIsTakenForDeadWhileItWaitsComesAgain(t *testing.T) {
 			m.faults().Heal()
 		},
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a, b := pair(t)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			first := enter(ctx, a.DoubleBarrier("d", 3))
 			synctest.Wait()
 			outage(a)
 			time.Sleep(ttl)
 			second := enter(ctx, b.DoubleBarrier("d", 3))
 			for _, e := range []<-chan result{first, second} {
-				if r, done := got(e); done {
-					t.Fatalf("entered with two of three: %v", r.err)
-				}
+				notYet(t, e, "entered with two of three")
 			}
 			third := enter(ctx, b.DoubleBarrier("d", 3))
 			for _, e := range []<-chan result{first, second, third} {
 				turn(t, e)
 			}
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // A member with which a round has begun while it was cut off, or one that was evicted, does not come again.
 func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		bounded, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		misses := enter(bounded, a.DoubleBarrier("d", 2))
@@ -324,6 +308,5 @@ func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
 		q := errtest.Must(b.Admin().Queue(ctx, "d"))(t)
 		ok(t, b.Admin().Evict(ctx, "d", q.Holders[0].ID, false))
 		wantErr(t, (<-evicted).err, interlock.ErrEvicted)
-		nothingLeft(t, a, b)
-	})
+	}))
 }

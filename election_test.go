@@ -43,9 +43,7 @@ func observed(t *testing.T, e *interlock.Election) (end func() []string) {
 // Lead hands over cleanly when its function returns, and campaigns again after
 // a loss, once its function has returned.
 func TestLead(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		terms := 0
 		own := errors.New("own")
 		led := make(chan error, 1)
@@ -68,9 +66,7 @@ func TestLead(t *testing.T) {
 			t.Errorf("%v after %d terms", err, terms)
 		}
 		next := errtest.Must(b.Election("e", interlock.Robust()).Campaign(ctx, "b"))(t)
-		if next.Inherited() {
-			t.Error("not handed over cleanly")
-		}
+		inherits(t, next, false)
 		ok(t, next.Release())
 
 		ending, cancel := context.WithCancel(ctx)
@@ -87,8 +83,7 @@ func TestLead(t *testing.T) {
 		// The loss of another lock is no loss of the leadership.
 		ok(t, a.Mutex("m").Do(ctx, func(context.Context) error { return nil }))
 		wantErr(t, a.Election("e").Lead(ctx, "a", func(context.Context) error { return interlock.ErrLost }), interlock.ErrLost)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 func TestCloseEndsLead(t *testing.T) {
@@ -123,8 +118,7 @@ func leads(t *testing.T, want string, members ...member) {
 
 // The leader is asked with two exchanges, whoever leads.
 func TestTheLeaderIsAskedOnce(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		leads(t, "", a, b)
 		lease := errtest.Must(a.Election("e").Campaign(ctx, "first"))(t)
 		waits := async(ctx, b.Election("e").Candidate("second"))
@@ -139,20 +133,18 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 			t.Errorf("%+v leads with %s", m, lease.ID())
 		}
 		ok(t, lease.Release())
-		r := <-waits
-		ok(t, r.err)
+		r := served(t, waits)
 		leads(t, "second", a, b)
 		ok(t, r.lease.Release())
 		leads(t, "", a, b)
 		_, err := a.Election("e//").Leader(ctx)
 		wantErr(t, err, interlock.ErrInvalid)
-	})
+	}))
 }
 
 // A leader changes its value: who observes is told, and who asks. The next leader has its own.
 func TestALeaderChangesItsValue(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		seen := observed(t, b.Election("e"))
 		ended := make(chan error, 1)
 		go func() {
@@ -182,8 +174,7 @@ func TestALeaderChangesItsValue(t *testing.T) {
 		if got, want := seen(), []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !slices.Equal(got, want) {
 			t.Errorf("observed %q, want %q", got, want)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Only the leader changes its value. One that has lost its lease, and does not know it, changes

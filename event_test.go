@@ -230,8 +230,7 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 		}},
 		{"adopted", "1:acquired 2:released 1:lost", nil, func(t *testing.T, a, _ member) {
 			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
-			again := errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t)
-			ok(t, again.Release())
+			ok(t, errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t).Release())
 		}},
 		{"all, of which one is busy", "1:acquired 2:waiting 2:gave-up 1:released", func(t *testing.T, _, b member) {
 			acquire(t, b.Mutex("z"))

@@ -19,8 +19,7 @@ func TestEvictionWaitsNoLongerThanTheTTL(t *testing.T) {
 			next := async(ctx, b.Mutex("m"))
 			synctest.Wait()
 			ok(t, b.Admin().Evict(ctx, "m", lease.ID(), false))
-			r := <-next
-			ok(t, r.err)
+			r := served(t, next)
 			wantErr(t, lease.Err(), interlock.ErrEvicted)
 			if d := time.Since(began); d > ttl || d < ttl/2 {
 				t.Errorf("passed on after %v", d)
@@ -34,8 +33,7 @@ func TestEvictionWaitsNoLongerThanTheTTL(t *testing.T) {
 // the same process before the backend is asked, also at once.
 func TestRevoke(t *testing.T) {
 	for _, stays := range []time.Duration{0, 2 * ttl} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m"))
 			asked := lease.Revoked()
 			local := async(ctx, a.Mutex("m"))
@@ -49,28 +47,22 @@ func TestRevoke(t *testing.T) {
 			time.Sleep(stays)
 			ok(t, lease.Err())
 			ok(t, lease.Release())
-			r := <-remote
-			ok(t, r.err)
-			if _, done := got(local); done {
-				t.Fatal("two holders")
-			}
+			r := served(t, remote)
+			notYet(t, local, "two holders")
 			ok(t, r.lease.Release())
-			r = <-local
-			ok(t, r.err)
+			r = served(t, local)
 			if ended(r.lease.Revoked()) {
 				t.Error("a new lease is revoked")
 			}
 			ok(t, r.lease.Release())
 			wantErr(t, b.Admin().Revoke(ctx, "m", lease.ID()), interlock.ErrLost)
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // Inspection shows tickets; their IDs serve as well as those of leases.
 func TestTicketsCanBeNamedLikeLeases(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Mutex("m"))
 		for q, err := range b.Admin().Queues(ctx, "m") {
 			ok(t, err)
@@ -80,14 +72,13 @@ func TestTicketsCanBeNamedLikeLeases(t *testing.T) {
 		}
 		<-lease.Done()
 		wantErr(t, lease.Release(), interlock.ErrEvicted)
-	})
+	}))
 }
 
 // What is evicted, and shared, passes on when all its leases have been released: others may
 // be at work when the first is.
 func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		var leases []*interlock.Lease
 		for range 3 {
 			leases = append(leases, acquire(t, a.RWMutex("m").Reader()))
@@ -106,11 +97,6 @@ func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {
 			}
 			wantErr(t, l.Release(), interlock.ErrEvicted)
 		}
-		r, done := got(next)
-		if !done {
-			t.Fatal("not passed on when all were released")
-		}
-		r.release(t)
-		nothingLeft(t, a, b)
-	})
+		now(t, next, "not passed on when all were released").release(t)
+	}))
 }

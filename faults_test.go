@@ -115,8 +115,7 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 		},
 	} {
 		for _, after := range []bool{false, true} {
-			simulatedAs(t, fmt.Sprint(method, " ", after), func(t *testing.T) {
-				a := join(t, memlock.NewWorld())
+			simulatedAs(t, fmt.Sprint(method, " ", after), alone(func(t *testing.T, a member) {
 				if after {
 					a.faults().After(method, 1).Fail()
 					a.faults().After(method, 1).Hang()
@@ -128,8 +127,7 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 				if n := a.faults().Waiting(); n > 0 {
 					t.Errorf("%d faults were not reached", n)
 				}
-				nothingLeft(t, a)
-			})
+			}))
 		}
 	}
 }
@@ -138,17 +136,14 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 // read-only, or a right is missing, for a second of a switch-over.
 func TestARefusedReleaseIsRepeated(t *testing.T) {
 	refused := errors.New("read-only")
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Mutex("m"))
 		a.faults().Before("Leave", 0).Refuse(refused)
 		time.AfterFunc(ttl/3, a.faults().Clear)
 		began := time.Now()
 		ok(t, lease.Release())
 		ok(t, acquire(t, b.Mutex("m")).Release())
-		if d := time.Since(began); d > ttl/2 {
-			t.Errorf("the lock passed on after %v", d)
-		}
+		within(t, began, ttl/2, "the lock passed on after")
 
 		lease = acquire(t, a.Mutex("m"))
 		a.faults().Before("Leave", 0).Refuse(refused)
@@ -157,8 +152,7 @@ func TestARefusedReleaseIsRepeated(t *testing.T) {
 		wantErr(t, err, refused)
 		a.faults().Clear()
 		ok(t, acquire(t, b.Mutex("m")).Release()) // it has ended by itself
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A Release goes on trying up to the end of its lease, and the lock passes on soon after the
@@ -187,8 +181,7 @@ func TestAReleaseIsTriedUpToTheEnd(t *testing.T) {
 // A Release that could not be made known is not taken for a clean one later on,
 // when the backend can be reached again.
 func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		time.Sleep(ttl / 30) // a heartbeat falls between the deadline and the end
 		a.faults().Before("Leave", 0).Fail()
 		done := make(chan struct{})
@@ -201,14 +194,10 @@ func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {
 		next := async(ctx, b.Mutex("m", interlock.Robust()))
 		<-done
 		a.faults().Clear()
-		r := <-next
-		ok(t, r.err)
-		if !r.lease.Inherited() {
-			t.Error("not told")
-		}
+		r := served(t, next)
+		inherits(t, r.lease, true)
 		ok(t, r.lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A Release of what the backend does not have any more says so, though nobody has told the
@@ -217,8 +206,7 @@ func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
 	for name, opts := range map[string][]interlock.Option{
 		"shared": nil, "strict": {interlock.StrictOrder()}, "hold": {interlock.Hold(time.Hour)}, "at least": {interlock.AtLeast(time.Hour)},
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a, b := pair(t)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", opts...))
 			a.faults().Before("Signals", 0).Hang()
 			a.faults().Before("Renew", 0).Hang()
@@ -227,8 +215,7 @@ func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
 			a.faults().Heal()
 			wantErr(t, lease.Release(), interlock.ErrLost)
 			a.faults().Clear()
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 

@@ -14,8 +14,7 @@ import (
 // What a round costs a client grows with its members, not with their square, also when
 // they come and leave one after the other.
 func TestMembersOfOneClientShareItsReads(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		const n = 200
 		d := a.DoubleBarrier("d", n)
 		before := a.Admin().Exchanges()
@@ -30,8 +29,7 @@ func TestMembersOfOneClientShareItsReads(t *testing.T) {
 		}
 		var leaves []<-chan error
 		for _, e := range enters {
-			r := <-e
-			ok(t, r.err)
+			r := served(t, e)
 			left := make(chan error, 1)
 			go func() { left <- d.Leave(ctx, r.lease) }()
 			leaves = append(leaves, left)
@@ -43,14 +41,12 @@ func TestMembersOfOneClientShareItsReads(t *testing.T) {
 		if each := float64(a.Admin().Exchanges()-entered) / n; each > 6 {
 			t.Errorf("Leave costs %.1f exchanges for each of %d", each, n)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Of the members of a client, one begins the round.
 func TestOneMemberOfAClientBeginsTheRound(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, _ := pair(t)
+	simulated(t, both(func(t *testing.T, a, _ member) {
 		hung := a.faults().Before("Swap", 0).Hang()
 		var enters []<-chan result
 		for range 10 {
@@ -60,21 +56,19 @@ func TestOneMemberOfAClientBeginsTheRound(t *testing.T) {
 		before := a.Admin().Exchanges()
 		hung.Deliver()
 		for _, e := range enters {
-			r := <-e
-			ok(t, r.err)
+			r := served(t, e)
 			defer r.lease.Release()
 		}
 		// One Swap, its news, one read of both, and one call that waits for more news.
 		if n := a.Admin().Exchanges() - before; n > 5 {
 			t.Errorf("to begin the round took %d exchanges", n)
 		}
-	})
+	}))
 }
 
 // The context of the member that came first ends its own wait, and no other's.
 func TestAMemberThatGivesUpDoesNotEndTheReadsOfOthers(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		giving, cancel := context.WithCancel(ctx)
 		gives := enter(giving, a.DoubleBarrier("d", 3))
 		synctest.Wait()
@@ -88,14 +82,12 @@ func TestAMemberThatGivesUpDoesNotEndTheReadsOfOthers(t *testing.T) {
 		for _, e := range enters {
 			turn(t, e)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // When nobody waits any more, nothing is read any more.
 func TestTheLastMemberThatGivesUpEndsTheReads(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		giving, cancel := context.WithCancel(ctx)
 		gives := []<-chan result{enter(giving, a.DoubleBarrier("d", 3)), enter(giving, a.DoubleBarrier("d", 3))}
 		synctest.Wait()
@@ -105,20 +97,16 @@ func TestTheLastMemberThatGivesUpEndsTheReads(t *testing.T) {
 		}
 		nothingLeft(t, a, b)
 		before := a.Admin().Exchanges()
-		lease := acquire(t, b.Mutex("d"))
-		ok(t, lease.Release())
+		ok(t, acquire(t, b.Mutex("d")).Release())
 		synctest.Wait()
-		if n := a.Admin().Exchanges() - before; n > 0 {
-			t.Errorf("%d exchanges though nobody waits", n)
-		}
-	})
+		costs(t, a, before, 0)
+	}))
 }
 
 // A member that leaves waits for the others though what the client had read before shows
 // no round at all.
 func TestWhoComesJudgesByNothingOlder(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, _ := pair(t)
+	simulated(t, both(func(t *testing.T, a, _ member) {
 		a.faults().Before("Watch", 0).Hang() // no news of the round
 		d := a.DoubleBarrier("d", 2)
 		enters := [2]<-chan result{enter(ctx, d), enter(ctx, d)}
@@ -128,8 +116,7 @@ func TestWhoComesJudgesByNothingOlder(t *testing.T) {
 		if len(first) == 0 {
 			first, other = other, first
 		}
-		r := <-first
-		ok(t, r.err)
+		r := served(t, first)
 		if len(other) > 0 {
 			t.Fatal("there was news of the round")
 		}
@@ -139,17 +126,15 @@ func TestWhoComesJudgesByNothingOlder(t *testing.T) {
 		if len(left) > 0 {
 			t.Fatalf("left alone: %v", <-left)
 		}
-		r = <-other
-		ok(t, r.err)
+		r = served(t, other)
 		ok(t, d.Leave(ctx, r.lease))
 		ok(t, <-left)
-	})
+	}))
 }
 
 // An answer that comes late shows nothing that is older than what was seen.
 func TestWhatWasAskedForBeforeAReadIsNotShownAfterIt(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		watching, cancel := context.WithCancel(ctx)
 		var mu sync.Mutex
 		var seen []string
@@ -190,14 +175,13 @@ func TestWhatWasAskedForBeforeAReadIsNotShownAfterIt(t *testing.T) {
 		<-first
 		<-second
 		ok(t, two.Release())
-	})
+	}))
 }
 
 // An error that would be the same next time is told to all who wait, and to nobody
 // who comes later.
 func TestAReadThatFailsForGoodFailsForAll(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		enters := []<-chan result{enter(ctx, a.DoubleBarrier("d", 3)), enter(ctx, a.DoubleBarrier("d", 3))}
 		synctest.Wait()
 		missing := errors.New("the right to read is missing")
@@ -216,14 +200,12 @@ func TestAReadThatFailsForGoodFailsForAll(t *testing.T) {
 		for _, e := range round {
 			turn(t, e)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A call that is slow to take note of an error keeps nobody from reading again.
 func TestWhoComesAfterAFailureReadsAgain(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, _ := pair(t)
+	simulated(t, both(func(t *testing.T, a, _ member) {
 		busy := make(chan struct{})
 		slow := make(chan error, 1)
 		go func() {
@@ -249,6 +231,5 @@ func TestWhoComesAfterAFailureReadsAgain(t *testing.T) {
 		}
 		close(busy)
 		wantErr(t, <-slow, missing)
-		nothingLeft(t, a)
-	})
+	}))
 }

@@ -15,8 +15,7 @@ import (
 // Goroutines of one client pay for one acquire at the backend together.
 func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 	for name, opts := range map[string][]interlock.Option{"shared": nil, "strict": {interlock.StrictOrder()}} {
-		simulated(t, func(t *testing.T) {
-			a := join(t, memlock.NewWorld())
+		simulated(t, alone(func(t *testing.T, a member) {
 			judge := &referee{t: t}
 			holder := acquire(t, a.Mutex("m", opts...))
 			const n = 100
@@ -41,8 +40,7 @@ func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 			if name == "shared" && exchanges > 2 || name == "strict" && exchanges < 2*n {
 				t.Errorf("%s: %d exchanges for %d grants", name, exchanges, n)
 			}
-			nothingLeft(t, a)
-		})
+		}))
 	}
 }
 
@@ -50,8 +48,7 @@ func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 // so often, and only so long.
 func TestHandOverIsBoundedWhileOthersWait(t *testing.T) {
 	for name, work := range map[string]time.Duration{"in number": time.Microsecond, "in time": 30 * time.Millisecond} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a, b := pair(t)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			judge := &referee{t: t}
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
@@ -78,23 +75,19 @@ func TestHandOverIsBoundedWhileOthersWait(t *testing.T) {
 				if n := judge.count() - before; n > interlock.MaxHandovers+2 {
 					t.Errorf("%d grants to others meanwhile", n)
 				}
-				if d := time.Since(began); d > 200*time.Millisecond {
-					t.Errorf("waited for %v", d)
-				}
+				within(t, began, 200*time.Millisecond, "waited for")
 				judge.leave(lease)
 				ok(t, lease.Release())
 			}
 			close(stop)
 			wg.Wait()
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // The bound in time holds though the backend never tells that somebody waits.
 func TestHandOverIsBoundedWithoutTheSignal(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		a.faults().Before("Signals", 0).Hang()
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -108,13 +101,11 @@ func TestHandOverIsBoundedWithoutTheSignal(t *testing.T) {
 		time.Sleep(time.Second)
 		began := time.Now()
 		lease := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > 200*time.Millisecond {
-			t.Errorf("waited for %v", d)
-		}
+		within(t, began, 200*time.Millisecond, "waited for")
 		ok(t, lease.Release())
 		close(stop)
 		wg.Wait()
-	})
+	}))
 }
 
 // Tickets of these are never shared: who came first at the backend is served
@@ -128,8 +119,7 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 		"permits":   func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 1) },
 		"candidate": func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("") },
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a, b := pair(t)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			holder := acquire(t, lock(a.Client))
 			var waits []<-chan result
 			for i := range 6 {
@@ -143,12 +133,9 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 			ok(t, holder.Release())
 			tokens := map[uint64]bool{holder.BackendToken(): true}
 			for i, w := range waits {
-				r := <-w
-				ok(t, r.err)
+				r := served(t, w)
 				for _, later := range waits[i+1:] {
-					if _, done := got(later); done {
-						t.Fatal("out of order")
-					}
+					notYet(t, later, "out of order")
 				}
 				if tokens[r.lease.BackendToken()] {
 					t.Error("a ticket served two")
@@ -157,37 +144,29 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 				ok(t, r.lease.Release())
 			}
 			time.Sleep(time.Second)
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // A sticky lock costs no exchange while nobody else wants it, is recalled at
 // once when somebody does, and is not kept for ever.
 func TestSticky(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		l := a.Mutex("m", interlock.Sticky())
 		ok(t, acquire(t, l).Release())
 		before := a.Admin().Exchanges()
 		for range 1000 {
 			ok(t, acquire(t, l).Release())
-			lease := errtest.Must(l.TryAcquire(ctx))(t)
-			ok(t, lease.Release())
+			ok(t, errtest.Must(l.TryAcquire(ctx))(t).Release())
 		}
-		if n := a.Admin().Exchanges() - before; n > 0 {
-			t.Errorf("%d exchanges", n)
-		}
+		costs(t, a, before, 0)
 		began := time.Now()
 		lease := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > 0 {
-			t.Errorf("recalled after %v", d)
-		}
+		within(t, began, 0, "recalled after")
 		waits := async(ctx, l)
 		synctest.Wait()
 		ok(t, lease.Release())
-		r := <-waits
-		ok(t, r.err)
+		r := served(t, waits)
 		waiting := async(ctx, b.Mutex("m"))
 		synctest.Wait()
 		ok(t, r.lease.Release()) // wanted meanwhile: not kept
@@ -195,14 +174,12 @@ func TestSticky(t *testing.T) {
 
 		ok(t, acquire(t, l).Release())
 		time.Sleep(2 * ttl)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // An idle sticky lock is not handed out when it may be lost.
 func TestAnIdleStickyLockIsJudged(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		l := a.Mutex("m", interlock.Sticky())
 		for name, fail := range map[string]func(){
 			"lost":     func() { a.faults().Before("Renew", 0).Fail(); time.Sleep(2 * ttl) },
@@ -235,13 +212,12 @@ func TestAnIdleStickyLockIsJudged(t *testing.T) {
 			time.Sleep(3 * ttl)
 			nothingLeft(t, a, b)
 		}
-	})
+	}))
 }
 
 // 4,096 local grants have a number; then the ticket goes back.
 func TestTokensGrowOverLocalGrants(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		for name, opts := range map[string][]interlock.Option{
 			"handed over": nil, "sticky": {interlock.Sticky()}, "strict": {interlock.StrictOrder()},
 		} {
@@ -265,14 +241,12 @@ func TestTokensGrowOverLocalGrants(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * ttl)
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // Readers share one ticket, in the same way; a shared ticket is used up too.
 func TestReadersOfOneClientShareATicket(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		l := a.RWMutex("rw").Reader()
 		first := acquire(t, l)
 		before := a.Admin().Exchanges()
@@ -280,16 +254,13 @@ func TestReadersOfOneClientShareATicket(t *testing.T) {
 		for range 100 {
 			leases = append(leases, acquire(t, l))
 		}
-		if n := a.Admin().Exchanges() - before; n > 0 {
-			t.Errorf("%d exchanges", n)
-		}
+		costs(t, a, before, 0)
 		ok(t, first.Release())
 		for _, lease := range leases {
 			ok(t, lease.Err())
 			ok(t, lease.Release())
 		}
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // A new reader does not join the readers of its client while a writer waits:
@@ -297,8 +268,7 @@ func TestReadersOfOneClientShareATicket(t *testing.T) {
 func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Robust()}} {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
+			simulated(t, both(func(t *testing.T, a, b member) {
 				m := b
 				if own {
 					m = a
@@ -313,20 +283,14 @@ func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 				writes := async(ctx, m.RWMutex("rw", opts...).Writer())
 				synctest.Wait()
 				reads := async(ctx, reader)
-				if _, done := got(reads); done {
-					t.Fatal("a reader has passed the writer")
-				}
+				notYet(t, reads, "a reader has passed the writer")
 				wantErr(t, errOf(reader.TryAcquire(ctx)), interlock.ErrBusy)
 				ok(t, first.Release())
-				w := <-writes
-				ok(t, w.err)
-				if _, done := got(reads); done {
-					t.Fatal("a reader beside a writer")
-				}
+				w := served(t, writes)
+				notYet(t, reads, "a reader beside a writer")
 				ok(t, w.lease.Release())
 				turn(t, reads)
-				nothingLeft(t, a, b)
-			})
+			}))
 		}
 	}
 }
@@ -368,11 +332,7 @@ func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {
 		writes := async(ctx, rw.Writer())
 		synctest.Wait()
 		ok(t, reader.Release())
-		w, done := got(writes)
-		if !done {
-			t.Fatal("the readers' ticket is kept")
-		}
-		w.release(t)
+		now(t, writes, "the readers' ticket is kept").release(t)
 	})
 }
 

@@ -209,3 +209,82 @@ func nothingLeft(t testing.TB, members ...member) {
 
 // errOf is the error of a call that returns something else, too.
 func errOf[T any](_ T, err error) error { return err }
+
+// alone is a test with one client. Nothing is left at its end.
+func alone(f func(t *testing.T, a member)) func(*testing.T) {
+	return func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		f(t, a)
+		nothingLeft(t, a)
+	}
+}
+
+// both is one with two clients of a world.
+func both(f func(t *testing.T, a, b member)) func(*testing.T) {
+	return func(t *testing.T) {
+		a, b := pair(t)
+		f(t, a, b)
+		nothingLeft(t, a, b)
+	}
+}
+
+// two is one with clients of two worlds, and others of the same worlds.
+func two(f func(t *testing.T, a, b, otherA, otherB member)) func(*testing.T) {
+	return func(t *testing.T) {
+		a, otherA := pair(t)
+		b, otherB := pair(t)
+		f(t, a, b, otherA, otherB)
+		nothingLeft(t, a, b, otherA, otherB)
+	}
+}
+
+// within makes sure that what began then has taken no longer.
+func within(t testing.TB, began time.Time, most time.Duration, what string) {
+	t.Helper()
+	if d := time.Since(began); d > most {
+		t.Errorf("%s %v, not %v", what, d, most)
+	}
+}
+
+// now is a result that is there once nothing moves any more.
+func now(t testing.TB, c <-chan result, missing string) result {
+	t.Helper()
+	r, done := got(c)
+	if !done {
+		t.Fatal(missing)
+	}
+	ok(t, r.err)
+	return r
+}
+
+// notYet makes sure that none is.
+func notYet(t testing.TB, c <-chan result, broken string) {
+	t.Helper()
+	if r, done := got(c); done {
+		t.Fatalf("%s: %v", broken, r.err)
+	}
+}
+
+// served waits for an acquire that has to succeed.
+func served(t testing.TB, c <-chan result) result {
+	t.Helper()
+	r := <-c
+	ok(t, r.err)
+	return r
+}
+
+// inherits makes sure of what a lease is told about the last holder.
+func inherits(t testing.TB, l *interlock.Lease, want bool) {
+	t.Helper()
+	if l.Inherited() != want {
+		t.Errorf("inherited: %v, want %v", !want, want)
+	}
+}
+
+// costs makes sure that a client has needed no more exchanges since there were so many.
+func costs(t testing.TB, m member, before, most uint64) {
+	t.Helper()
+	if n := m.Admin().Exchanges() - before; n > most {
+		t.Errorf("%d exchanges, not %d", n, most)
+	}
+}

@@ -20,8 +20,7 @@ import (
 // Of the time of Hold a tenth, and a second at most, is not the holder's: it has to be done when
 // the next one begins.
 func TestWhatOfAHoldCanBeUsed(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		for hold, usable := range map[time.Duration]time.Duration{
 			4 * time.Second: 3600 * time.Millisecond,
 			time.Minute:     59 * time.Second,
@@ -33,24 +32,21 @@ func TestWhatOfAHoldCanBeUsed(t *testing.T) {
 			wantErr(t, lease.Extend(ctx, 0), interlock.ErrInvalid)
 			ok(t, lease.Release())
 		}
-	})
+	}))
 }
 
 // A waiter for a Hold is renewed like any other, its time runs from the grant.
 func TestHoldCountsFromTheGrant(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, a.Mutex("m"))
 		waits := async(ctx, b.Mutex("m", interlock.Hold(time.Minute)))
 		time.Sleep(time.Hour)
 		ok(t, holder.Release())
-		r := <-waits
-		ok(t, r.err)
+		r := served(t, waits)
 		time.Sleep(50 * time.Second)
 		ok(t, r.lease.Err())
 		ok(t, r.lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Whatever another process does with it, the lease is told in time: before
@@ -58,8 +54,7 @@ func TestHoldCountsFromTheGrant(t *testing.T) {
 func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, b member, id string) (told time.Duration){
 		"released elsewhere": func(t *testing.T, b member, id string) time.Duration {
-			adopted := errtest.Must(b.Adopt(ctx, "m", id))(t)
-			ok(t, adopted.Release())
+			ok(t, errtest.Must(b.Adopt(ctx, "m", id))(t).Release())
 			return ttl / 3
 		},
 		"evicted": func(t *testing.T, b member, id string) time.Duration {
@@ -68,8 +63,7 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 		},
 	} {
 		for _, replaced := range []bool{false, true} {
-			simulatedAs(t, name, func(t *testing.T) {
-				a, b := pair(t)
+			simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 				lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
 				if replaced {
 					a.faults().Expire()
@@ -78,14 +72,10 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 				began := time.Now()
 				told := end(t, b, lease.ID())
 				<-lease.Done()
-				if d := time.Since(began); d > told {
-					t.Errorf("told after %v", d)
-				}
+				within(t, began, told, "told after")
 				wantErr(t, lease.Release(), interlock.ErrLost)
-				next := errtest.Must(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))(t)
-				ok(t, next.Release())
-				nothingLeft(t, a, b)
-			})
+				ok(t, errtest.Must(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))(t).Release())
+			}))
 		}
 	}
 }
@@ -106,9 +96,7 @@ func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
 			wantErr(t, lease.Extend(short, 10*time.Second), context.DeadlineExceeded)
 			next := async(ctx, b.Mutex("m"))
 			<-lease.Done()
-			if _, done := got(next); done {
-				t.Error("the next one held before the loss")
-			}
+			notYet(t, next, "the next one held before the loss")
 			turn(t, next)
 		})
 	}
@@ -117,8 +105,7 @@ func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
 // Adopting a lease of one's own gives a second handle; releasing one releases
 // the lock.
 func TestAdoptAnOwnLease(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
 		var again *interlock.Lease
 		for range 2 * interlock.MaxGrants {
@@ -134,8 +121,7 @@ func TestAdoptAnOwnLease(t *testing.T) {
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
 		wantErr(t, errOf(a.Adopt(ctx, "m", lease.ID())), interlock.ErrLost)
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // Two that adopt one lease at once share it.
@@ -175,14 +161,10 @@ func TestReleasingAHoldIsTriedForATTL(t *testing.T) {
 		a.faults().Before("Leave", 0).Fail()
 		began := time.Now()
 		wantErr(t, lease.Release(), memlock.ErrFailed)
-		if d := time.Since(began); d > 2*ttl {
-			t.Errorf("tried for %v", d)
-		}
+		within(t, began, 2*ttl, "tried for")
 		began = time.Now()
 		ok(t, a.Close())
-		if d := time.Since(began); d > time.Second {
-			t.Errorf("closed after %v", d)
-		}
+		within(t, began, time.Second, "closed after")
 	})
 }
 
@@ -200,9 +182,7 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		if d := time.Since(began); d != time.Minute {
 			t.Errorf("kept out for %v", d)
 		}
-		if next.Inherited() {
-			t.Error("inherited after a clean release")
-		}
+		inherits(t, next, false)
 		ok(t, next.Release())
 
 		long := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
@@ -228,8 +208,7 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 // releases it, or a TTL later.
 func TestAtMostEndsALease(t *testing.T) {
 	const long = 10 * time.Minute
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		for _, releases := range []bool{true, false} {
 			began := time.Now()
 			lease := acquire(t, a.Mutex("m", interlock.AtMost(long)))
@@ -259,8 +238,7 @@ func TestAtMostEndsALease(t *testing.T) {
 			if releases {
 				wantErr(t, lease.Release(), interlock.ErrLost)
 			}
-			r := <-next
-			ok(t, r.err)
+			r := served(t, next)
 			switch d := r.at.Sub(began); {
 			case releases && d != long+time.Second:
 				t.Errorf("the next one holds after %v", d)
@@ -272,26 +250,22 @@ func TestAtMostEndsALease(t *testing.T) {
 				wantErr(t, lease.Release(), interlock.ErrLost)
 			}
 		}
-		nothingLeft(t, b)
-	})
+	}))
 }
 
 // Promise: a release just before the end of AtMost is repeated as any other, as long as the backend has the lock.
 func TestAReleaseBeforeTheEndOfAtMostIsRepeated(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m", interlock.AtMost(ttl)))
 		time.Sleep(ttl - time.Millisecond)
 		a.faults().Before("Leave", 1).Fail()
 		ok(t, lease.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // Promise: a leader whose time is over stands again, behind who waits.
 func TestAtMostHandsTheLeadershipOn(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		ctx, end := context.WithCancel(ctx)
 		var led []string
 		var all sync.WaitGroup
@@ -312,7 +286,7 @@ func TestAtMostHandsTheLeadershipOn(t *testing.T) {
 		if want := []string{"a", "b", "a", "b"}; !slices.Equal(led, want) {
 			t.Errorf("led: %q, want %q", led, want)
 		}
-	})
+	}))
 }
 
 // Promise: a leader that is not healthy leads no more: its context names the reason, the next one leads when it has
@@ -330,8 +304,7 @@ func TestAnUnhealthyLeaderHandsTheLeadershipOn(t *testing.T) {
 		"no answer":             {func(context.Context) error { time.Sleep(3 * ttl); return nil }, true, "has not returned within", ttl},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
+			simulated(t, both(func(t *testing.T, a, b member) {
 				ctx, end := context.WithCancel(ctx)
 				var all sync.WaitGroup
 				var calls atomic.Int32
@@ -382,15 +355,14 @@ func TestAnUnhealthyLeaderHandsTheLeadershipOn(t *testing.T) {
 				if terms != 2 {
 					t.Errorf("it has led %d times, want twice", terms)
 				}
-			})
+			}))
 		})
 	}
 }
 
 // Promise: a candidate that is not healthy stands in nobody's way, and its Lead ends with its context.
 func TestAnUnhealthyCandidateDoesNotStand(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		ctx, end := context.WithTimeout(ctx, 10*ttl)
 		defer end()
 		led := make(chan error, 1)
@@ -406,37 +378,33 @@ func TestAnUnhealthyCandidateDoesNotStand(t *testing.T) {
 			t.Errorf("%d stand", n)
 		}
 		wantErr(t, <-led, context.DeadlineExceeded)
-	})
+	}))
 }
 
 // Promise: a grant of Hold outlives its session also if nobody was told of it: if its
 // Join has no answer and the session ends, the client gives it back, and does not wait
 // behind itself until it ends.
 func TestHoldThatWasGrantedUnseenBeforeItsSessionEnded(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lost := a.faults().After("Join", 1).Hang()
 		got := async(ctx, a.Mutex("m", interlock.Hold(24*time.Hour)))
 		synctest.Wait()
 		a.faults().Expire()
 		lost.Lose()
 		began := time.Now()
-		r := <-got
-		ok(t, r.err)
+		r := served(t, got)
 		if d := r.at.Sub(began); d > 10*ttl {
 			t.Errorf("it has waited for %v", d)
 		}
 		ok(t, r.lease.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // Promise: a lock with Hold that was granted to somebody who had given up is given back as
 // soon as that is possible, and not kept for its whole time because the backend could not
 // be reached for longer than a TTL.
 func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		a.faults().After("Join", 1).Hang()
 		limited, cancel := context.WithCancel(ctx)
 		got := async(limited, a.Mutex("m", interlock.Hold(24*time.Hour)))
@@ -448,12 +416,9 @@ func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
 		a.faults().Clear()
 		began := time.Now()
 		next := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > 2*ttl {
-			t.Errorf("the next one waited for %v", d)
-		}
+		within(t, began, 2*ttl, "the next one waited for")
 		ok(t, next.Release())
-		nothingLeft(t, b)
-	})
+	}))
 }
 
 // What remains of an adopted lease counts from the time at which the backend was asked, not
@@ -515,8 +480,7 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 		"outer": {{atLeast}, {interlock.Reentrant()}},
 		"inner": {nil, {interlock.Reentrant(), atLeast}},
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a, b := pair(t)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			began := time.Now()
 			ok(t, a.Mutex("m", opts[0]...).Do(ctx, func(held context.Context) error {
 				inner := errtest.Must(a.Mutex("m", opts[1]...).Acquire(held))(t)
@@ -531,15 +495,13 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 				t.Errorf("kept out for %v", d)
 			}
 			ok(t, next.Release())
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // Of two that extend a lease at once, the one that the backend did last counts.
 func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
 		slow := a.faults().After("Keep", 1).Hang()
 		var both sync.WaitGroup
@@ -557,17 +519,14 @@ func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
 		both.Wait()
 		next := async(ctx, b.Mutex("m"))
 		<-lease.Done()
-		if _, done := got(next); done {
-			t.Error("the next one held before the loss")
-		}
+		notYet(t, next, "the next one held before the loss")
 		turn(t, next)
-	})
+	}))
 }
 
 // A lease is adopted by its ID and the name of its lock.
 func TestAdoptGoesByTheName(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease, renewed := acquire(t, a.Mutex("m", interlock.Hold(time.Minute))), acquire(t, a.Mutex("m2"))
 		for _, m := range []member{a, b} {
 			wantErr(t, errOf(m.Adopt(ctx, "other", lease.ID())), interlock.ErrLost)
@@ -579,8 +538,7 @@ func TestAdoptGoesByTheName(t *testing.T) {
 		wantErr(t, renewed.Extend(ctx, time.Hour), interlock.ErrInvalid)
 		ok(t, renewed.Release())
 		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Only the session that acquired a lease of Hold can make a reader of it. Whoever asks for

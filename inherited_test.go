@@ -81,9 +81,7 @@ func TestInherited(t *testing.T) {
 				}
 				ok(t, r.lease.Release())
 				after := acquire(t, next.Mutex("m", robust))
-				if after.Inherited() {
-					t.Error("inherited after a clean release")
-				}
+				inherits(t, after, false)
 				ok(t, after.Release())
 			})
 		}
@@ -98,25 +96,17 @@ func TestAHolderThatLostItsLockIsInheritedFrom(t *testing.T) {
 		"evicted":     func(t *testing.T, a, b member, id string) { ok(t, b.Admin().Evict(ctx, "m", id, false)) },
 		"not renewed": func(t *testing.T, a, b member, id string) { a.faults().Before("Renew", 0).Fail() },
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a, b := pair(t)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", robust))
 			next := async(ctx, b.Mutex("m", robust))
 			synctest.Wait()
 			lose(t, a, b, lease.ID())
 			<-lease.Done()
 			wantErr(t, lease.Release(), interlock.ErrLost)
-			r, done := got(next)
-			if !done {
-				t.Fatal("not passed on when it was released")
-			}
-			ok(t, r.err)
-			if !r.lease.Inherited() {
-				t.Error("not told")
-			}
+			r := now(t, next, "not passed on when it was released")
+			inherits(t, r.lease, true)
 			ok(t, r.lease.Release())
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
@@ -141,12 +131,8 @@ func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
 			end(t, a, a.Mutex("m", robust, interlock.AtLeast(time.Hour)))
 			began := time.Now()
 			next := acquire(t, b.Mutex("m", robust))
-			if !next.Inherited() {
-				t.Error("not told")
-			}
-			if d := time.Since(began); d > ttl {
-				t.Errorf("told after %v", d)
-			}
+			inherits(t, next, true)
+			within(t, began, ttl, "told after")
 			ok(t, next.Release())
 		})
 	}
@@ -155,8 +141,7 @@ func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
 // A lock with Robust does not get the ticket of one without, which knows nothing of the last
 // holder.
 func TestARobustLockHasATicketOfItsOwn(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		dead := acquire(t, b.Mutex("m"))
 		plain := async(ctx, a.Mutex("m"))
 		synctest.Wait()
@@ -165,15 +150,13 @@ func TestARobustLockHasATicketOfItsOwn(t *testing.T) {
 		b.faults().Expire()
 		first := <-plain
 		first.release(t)
-		second := <-robust
-		ok(t, second.err)
+		second := served(t, robust)
 		if second.lease.BackendToken() == first.lease.BackendToken() {
 			t.Error("both had one ticket")
 		}
 		ok(t, second.lease.Release())
 		wantErr(t, dead.Release(), interlock.ErrLost)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // What the last holder left is not forgotten because the one who was told has given up at
@@ -203,13 +186,10 @@ func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
 				synctest.Wait()
 				told.Deliver()
 				wantErr(t, (<-gives).err, context.Canceled)
-				r := <-next
-				ok(t, r.err)
-				if !r.lease.Inherited() {
-					t.Error("not told")
-				}
+				r := served(t, next)
+				inherits(t, r.lease, true)
 				ok(t, r.lease.Release())
-				nothingLeft(t, a, c)
+				nothingLeft(t, a, b, c)
 			})
 		}
 	}
@@ -231,8 +211,7 @@ func TestALateReleaseIsCleanIfTheTicketStillStands(t *testing.T) {
 				time.Sleep(ttl)
 			}
 			late.Deliver()
-			r := <-next
-			ok(t, r.err)
+			r := served(t, next)
 			if r.lease.Inherited() == inTime {
 				t.Errorf("in time: %v, inherited: %v", inTime, r.lease.Inherited())
 			}

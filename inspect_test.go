@@ -62,10 +62,7 @@ func TestRaiseTokensIsForAllNames(t *testing.T) {
 			t.Errorf("the token of a lease became %d after %d", held.Token(), token)
 		}
 		ok(t, held.Release())
-		waited, done := got(waits)
-		if !done || waited.err != nil {
-			t.Fatalf("the waiter is not granted: %v", waited.err)
-		}
+		waited := now(t, waits, "the waiter is not granted")
 		later := []*interlock.Lease{waited.lease, acquire(t, b.Mutex("used")), acquire(t, a.Mutex("never"))}
 		for _, l := range later {
 			if l.Token() <= floor {
@@ -78,8 +75,7 @@ func TestRaiseTokensIsForAllNames(t *testing.T) {
 
 // The context ends while a change waits for a reader that is still busy with the one before.
 func TestFollowEndsWithItsContextWhateverIsUnderWay(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		following, cancel := context.WithCancel(ctx)
 		defer cancel()
 		ended := make(chan struct{})
@@ -105,5 +101,5 @@ func TestFollowEndsWithItsContextWhateverIsUnderWay(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Errorf("it goes on; its context: %v", following.Err())
 		}
-	})
+	}))
 }

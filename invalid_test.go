@@ -17,8 +17,7 @@ import (
 
 // What can never succeed fails at once, without an exchange.
 func TestImpossibleRequestsFailAtOnce(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		before := a.Admin().Exchanges()
 		for name, l := range map[string]*interlock.Lock{
 			"empty name":             a.Mutex(""),
@@ -70,10 +69,8 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 		wantErr(t, a.Barrier("").Set(ctx), interlock.ErrInvalid)
 		wantErr(t, a.Admin().Revoke(ctx, "", "x"), interlock.ErrInvalid)
 		wantErr(t, a.Admin().Evict(ctx, "m", "", true), interlock.ErrInvalid)
-		if n := a.Admin().Exchanges() - before; n > 0 {
-			t.Errorf("%d exchanges", n)
-		}
-	})
+		costs(t, a, before, 0)
+	}))
 }
 
 // Promise: an empty name is refused, also behind a prefix that names begin with, and the error
@@ -100,8 +97,7 @@ func TestAnEmptyNameIsRefused(t *testing.T) {
 }
 
 func TestNamesAreTakenAsTheyAre(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		for _, name := range []string{
 			"a", "a/b", "a.b", "Grüße/世界", "a b", "-", "*", "%2f", `\`, "a:b@c", "…",
 			strings.Repeat("a", 200), strings.Repeat("a/", 255) + "a",
@@ -115,7 +111,7 @@ func TestNamesAreTakenAsTheyAre(t *testing.T) {
 			}
 			ok(t, lease.Release())
 		}
-	})
+	}))
 }
 
 func TestOpenRefusesWrongURLs(t *testing.T) {
@@ -170,8 +166,7 @@ func TestClientsOfOneURLMeet(t *testing.T) {
 
 // A key has the same stripe in every process and version.
 func TestStripesOfKeys(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		s := a.Striped("items", 16)
 		if s.Len() != 16 || s.Stripe(3).Name() != "items/3" {
 			t.Errorf("%d stripes, one is %s", s.Len(), s.Stripe(3).Name())
@@ -184,14 +179,13 @@ func TestStripesOfKeys(t *testing.T) {
 			wantErr(t, errOf(b.Striped("items", 16).For(key).TryAcquire(ctx)), interlock.ErrBusy)
 			ok(t, lease.Release())
 		}
-	})
+	}))
 }
 
 // A floor that leaves too few tokens above it is refused in the units of the caller, and the largest one
 // is named: it leaves more than four thousand elections of ZooKeeper use up.
 func TestAFloorThatLeavesTooFewTokensIsInvalid(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		const largest = 1<<63 - 1<<56 - 1
 		for _, floor := range []uint64{largest + 1, 1<<63 - 1, 1 << 63, math.MaxUint64} {
 			for _, err := range []error{a.Admin().RaiseToken(ctx, "m", floor), a.Admin().RaiseTokens(ctx, floor)} {
@@ -208,5 +202,5 @@ func TestAFloorThatLeavesTooFewTokensIsInvalid(t *testing.T) {
 			t.Errorf("token %d", lease.Token())
 		}
 		ok(t, lease.Release())
-	})
+	}))
 }

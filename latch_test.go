@@ -14,8 +14,7 @@ import (
 
 // A count down that others overtake returns what is left, which is what they have left.
 func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		errtest.Must(a.Latch("l").Set(ctx, 2))(t)
 		swap := a.faults().Before("Swap", 1).Hang()
 		left := make(chan int64, 1)
@@ -34,13 +33,12 @@ func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
 		if n := <-left; n != 0 {
 			t.Errorf("%d left of none", n)
 		}
-	})
+	}))
 }
 
 // Who waits for a latch that is reset goes on waiting, for its next Set.
 func TestALatchCanBeSetAgain(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		l := a.Latch("l")
 		if _, err := l.CountDown(ctx); err == nil {
 			t.Error("counted down a latch that is not set")
@@ -77,7 +75,7 @@ func TestALatchCanBeSetAgain(t *testing.T) {
 		}
 		ok(t, <-waits)
 		wantErr(t, errOf(l.Set(ctx, 0)), interlock.ErrInvalid)
-	})
+	}))
 }
 
 // Promise: a count that is no number is an error of a short line, however long it is.

@@ -110,8 +110,7 @@ func TestALeaderThatCannotResignEnds(t *testing.T) {
 // nobody out.
 func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
 	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Hold(time.Hour)}} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", opts...))
 			evict := func() {
 				ok(t, b.Admin().Evict(ctx, "m", lease.ID(), false))
@@ -122,8 +121,7 @@ func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
 			late := a.faults().Before("Leave", 1).Hang()
 			time.AfterFunc(time.Second, late.Deliver)
 			wantErr(t, lease.Release(), interlock.ErrEvicted)
-			next := errtest.Must(b.Mutex("m", opts...).TryAcquire(ctx))(t)
-			ok(t, next.Release())
+			ok(t, errtest.Must(b.Mutex("m", opts...).TryAcquire(ctx))(t).Release())
 
 			// It waits no longer than a Release of a lease that is held.
 			lease = acquire(t, a.Mutex("m", opts...))
@@ -136,7 +134,6 @@ func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
 			}
 			a.faults().Clear()
 			time.Sleep(time.Hour)
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }

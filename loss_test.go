@@ -48,8 +48,7 @@ func TestLossComesBeforeTheGainOfAnother(t *testing.T) {
 				t.Error("Done is open")
 			}
 			told := time.Now()
-			r := <-next
-			ok(t, r.err)
+			r := served(t, next)
 			if gap := r.at.Sub(told); gap < ttl/20 {
 				t.Errorf("the next one holds %v after the loss", gap)
 			}
@@ -123,17 +122,14 @@ func TestContextsEndSoonAfterASuspension(t *testing.T) {
 		began := time.Now()
 		d.jump(time.Hour)
 		<-bound.Done()
-		if d := time.Since(began); d > time.Second {
-			t.Errorf("ended after %v", d)
-		}
+		within(t, began, time.Second, "ended after")
 	})
 }
 
 // A renewal that was under way while the deadline passed does not bring the
 // lease back.
 func TestALostLeaseStaysLost(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m"))
 		hung := a.faults().After("Renew", 1).Stick()
 		<-hung.Reached()
@@ -145,21 +141,19 @@ func TestALostLeaseStaysLost(t *testing.T) {
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
-	})
+	}))
 }
 
 // The deadline counts from the proof that comes with the grant, not from its
 // arrival.
 func TestTheDeadlineCountsFromTheProof(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		hung := a.faults().After("Join", 1).Hang()
 		got := async(ctx, a.Mutex("m"))
 		<-hung.Reached()
 		time.Sleep(3 * time.Second)
 		hung.Deliver()
-		r := <-got
-		ok(t, r.err)
+		r := served(t, got)
 		if left, most := r.lease.Remaining(), ttl-3*time.Second; left >= most {
 			t.Errorf("%v remain, at most %v were granted", left, most)
 		}
@@ -170,13 +164,12 @@ func TestTheDeadlineCountsFromTheProof(t *testing.T) {
 			t.Errorf("the deadline %v did not move from %v", after, before)
 		}
 		ok(t, r.lease.Release())
-	})
+	}))
 }
 
 // So it does with every renewal.
 func TestARenewalCountsFromItsProof(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m"))
 		hung := a.faults().After("Renew", 1).Hang()
 		<-hung.Reached()
@@ -187,14 +180,12 @@ func TestARenewalCountsFromItsProof(t *testing.T) {
 			t.Errorf("%v remain, at most %v were granted; in doubt %v", left, most, lease.InDoubt())
 		}
 		ok(t, lease.Release())
-	})
+	}))
 }
 
 // A grant whose news took longer than it lasts is not taken.
 func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		hung := a.faults().After("Join", 1).Stick()
 		got := async(ctx, a.Mutex("m", interlock.StrictOrder()))
 		<-hung.Reached()
@@ -209,8 +200,7 @@ func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
 		}
 		ok(t, other.Release())
 		turn(t, got)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // From the first failed renewal to the deadline a lease is in doubt.
@@ -228,8 +218,7 @@ func TestALeaseIsInDoubtFromTheFirstFailedRenewal(t *testing.T) {
 			}
 		},
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a := join(t, memlock.NewWorld())
+		simulatedAs(t, name, alone(func(t *testing.T, a member) {
 			lease := acquire(t, a.Mutex("m"))
 			fail(a.faults())
 			for !lease.InDoubt() {
@@ -246,7 +235,7 @@ func TestALeaseIsInDoubtFromTheFirstFailedRenewal(t *testing.T) {
 			if lease.InDoubt() {
 				t.Error("in doubt after the end")
 			}
-		})
+		}))
 	}
 }
 
@@ -293,8 +282,7 @@ func TestABlockedObserverDelaysNoLoss(t *testing.T) {
 
 // What is lost passes on as soon as its holder has acknowledged the loss.
 func TestALossThatIsAcknowledgedPassesTheLockOn(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		err := a.Mutex("m").Do(ctx, func(held context.Context) error {
 			a.faults().Before("Renew", 0).Fail()
 			<-held.Done()
@@ -302,10 +290,8 @@ func TestALossThatIsAcknowledgedPassesTheLockOn(t *testing.T) {
 		})
 		wantErr(t, err, interlock.ErrLost)
 		synctest.Wait()
-		lease := errtest.Must(b.Mutex("m").TryAcquire(ctx))(t)
-		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+		ok(t, errtest.Must(b.Mutex("m").TryAcquire(ctx))(t).Release())
+	}))
 }
 
 // A loss says in one line what happened, so that an operator can tell a process that stood
@@ -388,8 +374,7 @@ func TestDoSaysOnceThatTheLockIsLost(t *testing.T) {
 		"another":   func(context.Context) error { return own },
 		"none":      func(context.Context) error { return nil },
 	} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			err := a.Mutex("m").Do(ctx, func(ctx context.Context) error {
 				lease := interlock.LeaseFrom(ctx)
 				ok(t, b.Admin().Evict(context.Background(), "m", lease.ID(), false))
@@ -407,14 +392,13 @@ func TestDoSaysOnceThatTheLockIsLost(t *testing.T) {
 			if err := b.Mutex("m").Do(ctx, func(context.Context) error { return own }); err != own {
 				t.Errorf("got %v, want the function's own error", err)
 			}
-		})
+		}))
 	}
 }
 
 // What has a fixed end was not to be renewed.
 func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
 		<-lease.Done()
 		wantErr(t, lease.Extend(ctx, time.Hour), interlock.ErrLost)
@@ -424,7 +408,7 @@ func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
 		if got := lease.Release().Error(); got != "interlock: release m: lease lost: its time is over" {
 			t.Error(got)
 		}
-	})
+	}))
 }
 
 // What another has done with a lease of Hold is not said to be a fault of the backend, nor of a
@@ -436,14 +420,12 @@ func TestALeaseOfHoldSaysThatAnotherHasEndedIt(t *testing.T) {
 		"Extend":    func(l *interlock.Lease) error { return errors.Unwrap(l.Extend(ctx, time.Hour)) },
 		"Release":   func(l *interlock.Lease) error { return errors.Unwrap(l.Release()) },
 	} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
-			adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t)
-			ok(t, adopted.Release())
+			ok(t, errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t).Release())
 			if got := find(lease); got.Error() != want {
 				t.Errorf("%s: %v", name, got)
 			}
-		})
+		}))
 	}
 }

@@ -9,8 +9,7 @@ import (
 
 // Users of one name must agree on what it is; nobody waits for a disagreement.
 func TestMismatch(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Semaphore("s", 2))
 		for name, l := range map[string]*interlock.Lock{
 			"permits": b.Semaphore("s", 3), "kind": b.Mutex("s"), "reader": b.RWMutex("s").Reader(),
@@ -28,6 +27,5 @@ func TestMismatch(t *testing.T) {
 		}
 		ok(t, lease.Release())
 		ok(t, acquire(t, b.Mutex("s")).Release()) // an empty queue forgets
-		nothingLeft(t, a, b)
-	})
+	}))
 }

@@ -213,8 +213,7 @@ func TestABoundContextIsWorkUntilItIsFreed(t *testing.T) {
 
 // A lease whose context nobody has bound has no work that is known of.
 func TestALeaseWithoutABoundContextDoesNotOverrun(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m"))
 		a.faults().Expire()
 		time.Sleep(ttl)
@@ -222,8 +221,7 @@ func TestALeaseWithoutABoundContextDoesNotOverrun(t *testing.T) {
 			t.Errorf("%d overrun", n)
 		}
 		wantErr(t, lease.Release(), interlock.ErrLost)
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // Each part of a lease of All overruns for itself, and so does a lease of a fixed time.
@@ -258,8 +256,7 @@ func TestPartsAndFixedTimesOverrun(t *testing.T) {
 
 // Readers who share a ticket are counted one by one, and recorded once.
 func TestLeasesOfOneTicketAreRecordedOnce(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		var all []*stubborn
 		for range 3 {
 			all = append(all, a.stubborn(a.RWMutex("rw").Reader()))
@@ -272,8 +269,7 @@ func TestLeasesOfOneTicketAreRecordedOnce(t *testing.T) {
 			}
 			s.stop(t)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // While the backend is away nothing is recorded, and nobody waits for it; once it is back the record says
@@ -309,8 +305,7 @@ func TestARecordComesWhenTheBackendIsBackAndEndsWithTheClient(t *testing.T) {
 
 // Follow tells of an overrun, and of its end.
 func TestFollowTellsOfAnOverrun(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		follow, stop := context.WithCancel(ctx)
 		states, ends := make(chan int, 100), make(chan struct{})
 		go func() {
@@ -329,7 +324,7 @@ func TestFollowTellsOfAnOverrun(t *testing.T) {
 		}
 		stop()
 		<-ends
-	})
+	}))
 }
 
 // Names of records are nobody's, and locks stand in the order of their names among those that are free.

@@ -15,18 +15,14 @@ import (
 
 // Who waits for more permits than are set leaves, is told so, and keeps nobody out.
 func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, weighs(a, 2))
 		heavy := async(ctx, weighs(b, 24))
 		synctest.Wait()
 		light := async(ctx, weighs(b, 1))
 		synctest.Wait()
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
-		first, done := got(light)
-		if !done {
-			t.Fatal("who fits is kept out")
-		}
+		first := now(t, light, "who fits is kept out")
 		r := <-heavy // it has tried once more
 		wantErr(t, r.err, interlock.ErrMismatch)
 		if !strings.Contains(r.err.Error(), "set to 3, and 24 are wanted") {
@@ -35,15 +31,13 @@ func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
 		first.release(t)
 		ok(t, a.Admin().UnsetPermits(ctx, "s"))
 		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // An answer that is lost changes nothing about what is set, and nothing about who holds.
 func TestSetPermitsWithLostReplies(t *testing.T) {
 	for _, after := range []bool{true, false} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Semaphore("s", 1))
 			next := async(ctx, b.Semaphore("s", 1))
 			synctest.Wait()
@@ -53,19 +47,14 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 				a.faults().Before("Resize", 2).Fail()
 			}
 			ok(t, a.Admin().SetPermits(ctx, "s", 2))
-			r, done := got(next)
-			if !done {
-				t.Fatal("who fits is not served")
-			}
-			ok(t, r.err)
+			r := now(t, next, "who fits is not served")
 
 			// The answer of a Join is lost, and the number is another one when it is repeated.
 			b.faults().After("Join", 1).Fail()
 			ok(t, lease.Release())
 			third := async(ctx, b.Semaphore("s", 2))
 			ok(t, a.Admin().SetPermits(ctx, "s", 5))
-			got3 := <-third
-			ok(t, got3.err)
+			got3 := served(t, third)
 			q := errtest.Must(a.Admin().Queue(ctx, "s"))(t)
 			if len(q.Holders) != 2 || len(q.Waiters) != 0 {
 				t.Errorf("two hold, and it shows %+v", q)
@@ -73,8 +62,7 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 			ok(t, got3.lease.Release())
 			ok(t, r.lease.Release())
 			ok(t, a.Admin().UnsetPermits(ctx, "s"))
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
@@ -85,8 +73,7 @@ func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 		"unset": func(m member) error { return m.Admin().UnsetPermits(ctx, "s") },
 	} {
 		for _, try := range []bool{false, true} {
-			simulated(t, func(t *testing.T) {
-				a, b := pair(t)
+			simulated(t, both(func(t *testing.T, a, b member) {
 				ok(t, a.Admin().SetPermits(ctx, "s", 3))
 				look := b.faults().Before("Follow", 1).Hang()
 				done := make(chan result, 1)
@@ -108,8 +95,7 @@ func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 				}
 				ok(t, r.lease.Release())
 				ok(t, a.Admin().UnsetPermits(ctx, "s"))
-				nothingLeft(t, a, b)
-			})
+			}))
 		}
 	}
 }
@@ -118,8 +104,7 @@ func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 // whatever it has asked for in between.
 func TestTheOwnNumberCountsAgain(t *testing.T) {
 	for method, call := range map[string]int{"Follow": 1, "Join": 2} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			ok(t, a.Admin().SetPermits(ctx, "s", 3))
 			late := b.faults().Before(method, call).Hang()
 			done := make(chan result, 1)
@@ -137,8 +122,7 @@ func TestTheOwnNumberCountsAgain(t *testing.T) {
 			}
 			ok(t, r.lease.Release())
 			ok(t, other.Release())
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
@@ -211,8 +195,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 
 // Who says the number that is set pays nothing for that, and who says another pays two exchanges.
 func TestWhatAnotherNumberCosts(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		for permits, want := range map[int64]uint64{3: 2, 5: 4} {
 			before := a.Admin().Exchanges()
@@ -221,13 +204,12 @@ func TestWhatAnotherNumberCosts(t *testing.T) {
 				t.Errorf("an acquire and a release by a program that says %d cost %d exchanges, not %d", permits, cost, want)
 			}
 		}
-	})
+	}))
 }
 
 // Another kind of lock is refused, also while nobody uses the name, and the error says what it is.
 func TestAMutexWherePermitsAreSet(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		err := errOf(a.Mutex("s").TryAcquire(ctx))
 		wantErr(t, err, interlock.ErrMismatch)
@@ -236,14 +218,12 @@ func TestAMutexWherePermitsAreSet(t *testing.T) {
 		}
 		ok(t, a.Admin().UnsetPermits(ctx, "s"))
 		ok(t, acquire(t, a.Mutex("s")).Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // A context that holds permits is not told of a deadlock while there are enough by the number that it works with.
 func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		lease := acquire(t, a.Semaphore("s", 2, interlock.Weight(2)))
 		held, cancel := lease.Bind(ctx)
@@ -252,5 +232,5 @@ func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
 		wantErr(t, errOf(a.Semaphore("s", 2, interlock.Weight(2)).TryAcquire(held)), interlock.ErrDeadlock)
 		ok(t, third.Release())
 		ok(t, lease.Release())
-	})
+	}))
 }

@@ -107,8 +107,7 @@ func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 // A lease of Hold outlives its session. A Downgrade that finds that out says that it is of
 // another session, and loses nothing.
 func TestADowngradeOfAHoldWhoseSessionIsOver(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.RWMutex("m", interlock.Hold(time.Hour)).Writer())
 		a.faults().Before("Shrink", 1).Refuse(driver.ErrSession)
 		for range 2 {
@@ -119,8 +118,7 @@ func TestADowngradeOfAHoldWhoseSessionIsOver(t *testing.T) {
 			synctest.Wait()
 		}
 		ok(t, lease.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // Whatever a driver says of its sessions and tickets, a caller is told in the errors of this
@@ -283,8 +281,7 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 
 // Who asks a holder that is not there is told so, and not of a lease that was lost.
 func TestWhoIsNotThereCannotBeAsked(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		const id = "00112233445566778899aabbccddeeff"
 		for op, err := range map[string]error{"revoke": a.Admin().Revoke(ctx, "m", id+".7"), "evict": a.Admin().Evict(ctx, "m", id, true)} {
 			wantErr(t, err, interlock.ErrLost)
@@ -292,7 +289,7 @@ func TestWhoIsNotThereCannotBeAsked(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, want)
 			}
 		}
-	})
+	}))
 }
 
 // The text of an error is one line, whatever the name. One with printable characters only is
@@ -314,8 +311,7 @@ func TestAnErrorIsOneLine(t *testing.T) {
 // the errors of this package.
 func TestAnErrorOfADriverIsOneLine(t *testing.T) {
 	several := errors.Join(errors.New("dial 10.0.0.1: refused"), errors.New("dial 10.0.0.2: refused"))
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		for method, call := range map[string]func() error{
 			"Join": func() error { _, err := a.Mutex("m").Acquire(ctx); return err },
 			"Load": func() error { _, err := interlock.NewValue[int](a.Client, "v").Get(ctx); return err },
@@ -332,5 +328,5 @@ func TestAnErrorOfADriverIsOneLine(t *testing.T) {
 		if _, err := interlock.NewValue[int](a.Client, "v").Get(ctx); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("a value of another type: %v", err)
 		}
-	})
+	}))
 }

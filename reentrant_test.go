@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -65,8 +64,7 @@ func TestAcquireWhatTheContextHolds(t *testing.T) {
 			func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("1") },
 			func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("2") }, deadlocks},
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			a := join(t, memlock.NewWorld())
+		simulatedAs(t, name, alone(func(t *testing.T, a member) {
 			outer := acquire(t, c.outer(a.Client))
 			held, cancel := outer.Bind(ctx)
 			defer cancel()
@@ -100,16 +98,14 @@ func TestAcquireWhatTheContextHolds(t *testing.T) {
 			if outer.Err() == nil {
 				ok(t, outer.Release())
 			}
-			nothingLeft(t, a)
-		})
+		}))
 	}
 }
 
 // Whatever is given the context is the holder; a detached context holds
 // nothing, and a lost lease does not count.
 func TestTheContextIsTheHolder(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		l := a.Mutex("m")
 		ok(t, l.Do(ctx, func(held context.Context) error {
 			if _, ok := l.Held(held); !ok {
@@ -153,15 +149,13 @@ func TestTheContextIsTheHolder(t *testing.T) {
 			t.Error("a lost lease is held")
 		}
 		wantErr(t, interlock.LeaseFrom(held).Err(), interlock.ErrLost)
-		again := errtest.Must(l.Acquire(context.WithoutCancel(held)))(t)
-		ok(t, again.Release())
-	})
+		ok(t, errtest.Must(l.Acquire(context.WithoutCancel(held)))(t).Release())
+	}))
 }
 
 // A context that is bound to a lease is freed by its function, and has a cause.
 func TestBind(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m"))
 		var bound []context.Context
 		var cancels []context.CancelFunc
@@ -181,24 +175,21 @@ func TestBind(t *testing.T) {
 		late, cancel := lease.Bind(ctx)
 		defer cancel()
 		wantErr(t, context.Cause(late), interlock.ErrReleased)
-	})
+	}))
 }
 
 // The permits of nested leases are held once: what fits beside them is no deadlock.
 func TestNestedPermitsCountOnce(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		outer := acquire(t, a.Semaphore("s", 3))
 		held, cancel := outer.Bind(ctx)
 		defer cancel()
 		inner := errtest.Must(a.Semaphore("s", 3, interlock.Reentrant()).Acquire(held))(t)
 		both, cancel2 := inner.Bind(held)
 		defer cancel2()
-		more := errtest.Must(a.Semaphore("s", 3, interlock.Weight(2)).Acquire(both))(t)
-		ok(t, more.Release())
+		ok(t, errtest.Must(a.Semaphore("s", 3, interlock.Weight(2)).Acquire(both))(t).Release())
 		wantErr(t, errOf(a.Semaphore("s", 3, interlock.Weight(3)).Acquire(both)), interlock.ErrDeadlock)
 		ok(t, inner.Release())
 		ok(t, outer.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }

@@ -15,8 +15,7 @@ import (
 // reader's.
 func TestAnAmbiguousDowngradeIsAReaders(t *testing.T) {
 	for _, after := range []bool{true, false} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			rw := a.RWMutex("rw")
 			lease := acquire(t, rw.Writer())
 			held, cancel := lease.Bind(ctx)
@@ -34,17 +33,14 @@ func TestAnAmbiguousDowngradeIsAReaders(t *testing.T) {
 			}
 			a.faults().Clear()
 			ok(t, lease.Downgrade(ctx)) // again, until it is confirmed
-			beside := errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t)
-			ok(t, beside.Release())
+			ok(t, errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t).Release())
 			ok(t, lease.Release())
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 func TestDowngradeIsRefused(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m"))
 		wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, lease.Release())
@@ -61,14 +57,12 @@ func TestDowngradeIsRefused(t *testing.T) {
 		reader := acquire(t, rw.Reader())
 		ok(t, reader.Downgrade(ctx))
 		ok(t, reader.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // A downgraded lease is renewed, and lost like any other.
 func TestADowngradedLeaseCanBeLost(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.RWMutex("rw").Writer())
 		ok(t, lease.Downgrade(ctx))
 		a.faults().Before("Renew", 0).Fail()
@@ -76,14 +70,13 @@ func TestADowngradedLeaseCanBeLost(t *testing.T) {
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
 		ok(t, next.Release())
-	})
+	}))
 }
 
 // Once a writer has become a reader, it keeps no readers of its client apart: they share a
 // ticket.
 func TestADowngradedLeaseKeepsNoReadersApart(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		rw := a.RWMutex("rw")
 		lease := acquire(t, rw.Writer())
 		ok(t, lease.Downgrade(ctx))
@@ -92,20 +85,16 @@ func TestADowngradedLeaseKeepsNoReadersApart(t *testing.T) {
 		for range 10 {
 			ok(t, acquire(t, rw.Reader()).Release())
 		}
-		if n := a.Admin().Exchanges() - before; n > 0 {
-			t.Errorf("%d exchanges for readers beside each other", n)
-		}
+		costs(t, a, before, 0)
 		ok(t, first.Release())
 		ok(t, lease.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // A downgrade without an answer can be repeated, though its holder has acquired the reader's
 // side again in between.
 func TestADowngradeIsRepeatedBesideANestedReader(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		rw := a.RWMutex("rw", interlock.Reentrant())
 		lease := acquire(t, rw.Writer())
 		held, cancel := lease.Bind(ctx)
@@ -121,8 +110,7 @@ func TestADowngradeIsRepeatedBesideANestedReader(t *testing.T) {
 		for _, l := range []*interlock.Lease{beside, nested, lease} {
 			ok(t, l.Release())
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Readers of one client who wait together get in together, though a writer came after them.
@@ -183,21 +171,13 @@ func TestReadersOfOneClientAreNotSplitByALaterWriter(t *testing.T) {
 				}
 			}
 			for _, r := range later {
-				if _, done := got(r); done {
-					t.Fatal("a reader who came later is let in")
-				}
+				notYet(t, r, "a reader who came later is let in")
 			}
 			for _, l := range leases {
-				if _, done := got(writer); done {
-					t.Fatal("the writer holds beside readers")
-				}
+				notYet(t, writer, "the writer holds beside readers")
 				ok(t, l.Release())
 			}
-			r, done := got(writer)
-			if !done {
-				t.Fatal("the writer waits for readers who came later")
-			}
-			r.release(t)
+			now(t, writer, "the writer waits for readers who came later").release(t)
 			for _, l := range later {
 				turn(t, l)
 			}
@@ -209,8 +189,7 @@ func TestReadersOfOneClientAreNotSplitByALaterWriter(t *testing.T) {
 // Of the readers who stand in the line when their ticket is granted, a ticket takes no more
 // than it takes of others once somebody waits.
 func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, b.RWMutex("rw", interlock.StrictOrder()).Writer())
 		granted := a.faults().After("Await", 1).Stick()
 		var readers []<-chan result
@@ -240,14 +219,12 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		for _, r := range readers[in:] {
 			turn(t, r)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // After an error of Downgrade the lease is a reader's, also if the context had ended before.
 func TestADowngradeWithAContextThatHasEndedIsAReaders(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.RWMutex("rw").Writer())
 		over, cancel := context.WithCancel(ctx)
 		cancel()
@@ -258,9 +235,7 @@ func TestADowngradeWithAContextThatHasEndedIsAReaders(t *testing.T) {
 		_, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
 		wantErr(t, err, interlock.ErrBusy) // the backend was not asked
 		ok(t, lease.Downgrade(ctx))
-		beside := errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t)
-		ok(t, beside.Release())
+		ok(t, errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t).Release())
 		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }

@@ -18,8 +18,7 @@ import (
 
 // One heartbeat serves all leases, waiting ones too: three exchanges per TTL.
 func TestOneHeartbeatForAllLeases(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		const leases = 2000
 		var held []*interlock.Lease
 		for i := range leases {
@@ -45,15 +44,13 @@ func TestOneHeartbeatForAllLeases(t *testing.T) {
 		for _, w := range waits {
 			turn(t, w)
 		}
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A ticket that the client has given up is not renewed with the others, and is
 // given back when the backend reports it.
 func TestOnlyKnownTicketsAreRenewed(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		keeps := acquire(t, a.Mutex("keeps"))
 		late := a.faults().Before("Join", 1).Hang()
 		a.faults().Before("Leave", 0).Fail()
@@ -66,16 +63,13 @@ func TestOnlyKnownTicketsAreRenewed(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		next := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > ttl {
-			t.Errorf("a ticket that was given up stood for %v", d)
-		}
+		within(t, began, ttl, "a ticket that was given up stood for")
 		ok(t, next.Release())
 		a.faults().Clear()
 		ok(t, keeps.Err())
 		ok(t, keeps.Release())
 		time.Sleep(2 * ttl)
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 func TestAStrayTicketIsLeft(t *testing.T) {
@@ -91,9 +85,7 @@ func TestAStrayTicketIsLeft(t *testing.T) {
 		ok(t, err)
 		began := time.Now()
 		lease := acquire(t, c.Mutex("m"))
-		if d := time.Since(began); d > ttl/2 {
-			t.Errorf("the stray ticket stood for %v", d)
-		}
+		within(t, began, ttl/2, "the stray ticket stood for")
 		ok(t, lease.Release())
 	})
 }
@@ -151,8 +143,7 @@ func TestAClientOutlivesItsSessions(t *testing.T) {
 // has not run out.
 func TestAGrantOfADeadSessionIsNotTaken(t *testing.T) {
 	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			hung := a.faults().After("Join", 1).Stick()
 			waits := async(ctx, a.Mutex("m", opts...))
 			<-hung.Reached()
@@ -160,22 +151,18 @@ func TestAGrantOfADeadSessionIsNotTaken(t *testing.T) {
 			synctest.Wait()
 			other := acquire(t, b.Mutex("m"))
 			hung.Deliver()
-			if r, done := got(waits); done {
-				t.Fatalf("two holders: %+v", r)
-			}
+			notYet(t, waits, "two holders")
 			time.Sleep(2 * time.Second)
 			ok(t, other.Release())
 			turn(t, waits)
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // While there is no session, acquires wait for one, and tries fail in time with
 // the reason.
 func TestWithoutASessionAcquireWaits(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		a.faults().Before("Open", 0).Fail()
 		a.faults().Expire()
 		synctest.Wait()
@@ -187,7 +174,7 @@ func TestWithoutASessionAcquireWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.faults().Clear()
 		turn(t, waits)
-	})
+	}))
 }
 
 // Sessions may die at any moment, and calls may fail: two never hold, and
@@ -420,26 +407,22 @@ func (s partial) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Ren
 
 // An acquire that is told that its session is over does not wait until the heartbeat is told.
 func TestAnAcquireFindsOutThatItsSessionIsOver(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		a.faults().Before("Signals", 0).Hang()
 		a.faults().Expire()
 		time.Sleep(ttl) // a session whose signals hang
 		a.faults().Expire()
 		began := time.Now()
 		lease := acquire(t, a.Mutex("m"))
-		if d := time.Since(began); d > time.Second {
-			t.Errorf("acquired after %v", d)
-		}
+		within(t, began, time.Second, "acquired after")
 		ok(t, lease.Release())
-	})
+	}))
 }
 
 // Who waits is not left behind with a session that is over, though the call does not return
 // by itself.
 func TestAWaitEndsWithItsSession(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, b.Mutex("m"))
 		await := a.faults().Before("Await", 1).Hang()
 		waits := async(ctx, a.Mutex("m"))
@@ -447,11 +430,6 @@ func TestAWaitEndsWithItsSession(t *testing.T) {
 		a.faults().Expire()
 		time.Sleep(time.Second)
 		ok(t, holder.Release())
-		r, done := got(waits)
-		if !done {
-			t.Fatal("it still waits in the old session")
-		}
-		r.release(t)
-		nothingLeft(t, a, b)
-	})
+		now(t, waits, "it still waits in the old session").release(t)
+	}))
 }

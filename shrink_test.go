@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -20,8 +19,7 @@ func weighs(m member, n int64, opts ...interlock.Option) *interlock.Lock {
 // again settles it.
 func TestAnAmbiguousShrinkHasCounted(t *testing.T) {
 	for _, after := range []bool{true, false} {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, weighs(a, 23))
 			held, cancel := lease.Bind(ctx)
 			defer cancel()
@@ -40,18 +38,15 @@ func TestAnAmbiguousShrinkHasCounted(t *testing.T) {
 			wantErr(t, lease.Shrink(ctx, 14), interlock.ErrInvalid)
 			a.faults().Clear()
 			ok(t, lease.Shrink(ctx, 13)) // again, until it is confirmed
-			beside := errtest.Must(weighs(b, 12).TryAcquire(ctx))(t)
-			ok(t, beside.Release())
+			ok(t, errtest.Must(weighs(b, 12).TryAcquire(ctx))(t).Release())
 			ok(t, lease.Release())
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
 // With a context that has ended, the lease has fewer permits all the same, and the backend is not asked.
 func TestAShrinkWithAContextThatHasEnded(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, weighs(a, 25))
 		over, end := context.WithCancel(ctx)
 		end()
@@ -63,8 +58,7 @@ func TestAShrinkWithAContextThatHasEnded(t *testing.T) {
 		ok(t, lease.Shrink(ctx, 1))
 		ok(t, acquire(t, weighs(b, 24)).Release())
 		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Permits that their holder has acquired again stay, and so do those of other sessions.
@@ -89,8 +83,7 @@ func TestShrinkIsRefused(t *testing.T) {
 		adopted := errtest.Must(b.Adopt(ctx, "s", fixed.ID()))(t)
 		wantErr(t, adopted.Shrink(ctx, 1), interlock.ErrInvalid)
 		ok(t, fixed.Shrink(ctx, 1))
-		beside := errtest.Must(weighs(b, 24).TryAcquire(ctx))(t)
-		ok(t, beside.Release())
+		ok(t, errtest.Must(weighs(b, 24).TryAcquire(ctx))(t).Release())
 		ok(t, fixed.Release())
 
 		for name, l := range map[string]*interlock.Lock{
@@ -109,8 +102,7 @@ func TestShrinkIsRefused(t *testing.T) {
 
 // A lease that was shrunk is renewed, and lost like any other; one that is lost while it is shrunk says so.
 func TestShrinkOfALeaseThatIsLost(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, weighs(a, 25))
 		ok(t, lease.Shrink(ctx, 24))
 		time.Sleep(3 * ttl)
@@ -131,14 +123,12 @@ func TestShrinkOfALeaseThatIsLost(t *testing.T) {
 		}
 		a.faults().Clear()
 		time.Sleep(2 * ttl)
-		nothingLeft(t, b)
-	})
+	}))
 }
 
 // The lease of All is not shrunk, but its parts are; then it is found where what is left is enough.
 func TestThePartsOfAllAreShrunk(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lock := interlock.All(weighs(a, 20), a.Mutex("m"))
 		lease := acquire(t, lock)
 		held, cancel := lease.Bind(ctx)
@@ -153,17 +143,14 @@ func TestThePartsOfAllAreShrunk(t *testing.T) {
 		if _, found := interlock.All(weighs(a, 13), a.Mutex("m")).Held(held); !found {
 			t.Error("a lease of 13 permits is not found for 13")
 		}
-		beside := errtest.Must(weighs(b, 12).TryAcquire(ctx))(t)
-		ok(t, beside.Release())
+		ok(t, errtest.Must(weighs(b, 12).TryAcquire(ctx))(t).Release())
 		ok(t, lease.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // Shrinks of one lease at the same time leave the smallest number.
 func TestShrinksAtTheSameTime(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, weighs(a, 25))
 		for n := range int64(10) {
 			go func() { _ = lease.Shrink(ctx, 10+n) }()
@@ -174,14 +161,12 @@ func TestShrinksAtTheSameTime(t *testing.T) {
 			t.Errorf("%d permits here, %d there", lease.Permits(), q.Holders[0].Units)
 		}
 		ok(t, lease.Release())
-		nothingLeft(t, a)
-	})
+	}))
 }
 
 // A client has the leases of a name in the order of their grants, whatever the kind, until each is over.
 func TestHeldByTheClient(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		whole := acquire(t, interlock.All(weighs(a, 1), a.Mutex("m", interlock.Sticky())))
 		time.Sleep(time.Second)
 		two := acquire(t, weighs(a, 2))
@@ -206,5 +191,5 @@ func TestHeldByTheClient(t *testing.T) {
 		}
 		wantErr(t, two.Release(), interlock.ErrLost)
 		a.faults().Clear()
-	})
+	}))
 }

@@ -97,8 +97,7 @@ func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
 
 // So do those of the same process who wait behind the one that asks the backend.
 func TestWhoWaitsBehindAnotherOfItsProcessLearnsThatTheBackendIsAway(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		lock := a.Mutex("m")
 		a.faults().Before("Join", 1).Hang()
 		cancelled, cancel := context.WithCancel(ctx)
@@ -108,7 +107,7 @@ func TestWhoWaitsBehindAnotherOfItsProcessLearnsThatTheBackendIsAway(t *testing.
 		unavailable(t, err, true)
 		cancel()
 		wantErr(t, (<-first).err, context.Canceled)
-	})
+	}))
 }
 
 // One try of a backend that fails is no busy lock, and what the next try would bring again is

@@ -16,8 +16,7 @@ import (
 
 // Update gives up when others are faster again and again.
 func TestUpdateIsBounded(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		v, other := interlock.NewValue[int](a.Client, "v"), interlock.NewValue[int](b.Client, "v")
 		tries := 0
 		_, err := v.Update(ctx, func(n int) (int, error) {
@@ -33,12 +32,11 @@ func TestUpdateIsBounded(t *testing.T) {
 		}
 		own := errors.New("own")
 		wantErr(t, errOf(v.Update(ctx, func(n int) (int, error) { return 0, own })), own)
-	})
+	}))
 }
 
 func TestBytesAreStoredAsTheyAre(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		raw := interlock.NewValue[[]byte](a.Client, "raw")
 		version := errtest.Must(raw.Set(ctx, []byte{0xff, 0}, 0))(t)
 		got := errtest.Must(raw.Get(ctx))(t)
@@ -60,13 +58,12 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 		if err == nil {
 			t.Error("a function was stored")
 		}
-	})
+	}))
 }
 
 // Primitives of one name do not disturb each other.
 func TestNamesOfPrimitivesAreApart(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		errtest.Must(interlock.NewValue[int](a.Client, "x").Set(ctx, 7, 0))(t)
 		set := errtest.Must(a.Latch("x").Set(ctx, 1))(t)
 		ok(t, a.Barrier("x").Set(ctx))
@@ -84,14 +81,13 @@ func TestNamesOfPrimitivesAreApart(t *testing.T) {
 		synctest.Wait()
 		ok(t, below.Release())
 		ok(t, lease.Release())
-	})
+	}))
 }
 
 // A change whose answer does not come is repeated as long as the backend is sure to recognise
 // it, and no longer: it could be made twice.
 func TestAChangeIsNotRepeatedForLongerThanItIsRecognised(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulated(t, alone(func(t *testing.T, a member) {
 		a.faults().Before("Swap", 0).Fail()
 		bounded, cancel := context.WithTimeout(ctx, 3*driver.SwapMemory)
 		defer cancel()
@@ -104,5 +100,5 @@ func TestAChangeIsNotRepeatedForLongerThanItIsRecognised(t *testing.T) {
 		if d := time.Since(began); d >= driver.SwapMemory {
 			t.Errorf("repeated for %v", d)
 		}
-	})
+	}))
 }

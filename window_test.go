@@ -61,12 +61,8 @@ func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
 			ok(t, lease.Release())
 			began := time.Now()
 			next := acquire(t, other.With(interlock.Robust()))
-			if d := time.Since(began); d > time.Millisecond {
-				t.Errorf("the next one waited for %v", d)
-			}
-			if next.Inherited() {
-				t.Error("inherited after a clean release")
-			}
+			within(t, began, time.Millisecond, "the next one waited for")
+			inherits(t, next, false)
 			ok(t, next.Release())
 			time.Sleep(2 * ttl) // what is sticky
 			nothingLeft(t, a, b)
@@ -111,9 +107,7 @@ func TestACloseThatMeetsAReleaseLeavesItToIt(t *testing.T) {
 			ok(t, lease.Release())
 			ok(t, <-closed)
 			next := acquire(t, kinds(b.Client)[name].With(interlock.Robust()))
-			if next.Inherited() {
-				t.Error("inherited after a clean release")
-			}
+			inherits(t, next, false)
 			ok(t, next.Release())
 			ok(t, lease.Release()) // says the same again
 			time.Sleep(2 * ttl)
@@ -136,11 +130,7 @@ func TestAStickyLockThatIsWantedDuringAReleaseIsNotKept(t *testing.T) {
 			synctest.Wait()
 		}
 		ok(t, lease.Release())
-		r, done := got(waits)
-		if !done {
-			t.Fatal("the lock is kept")
-		}
-		r.release(t)
+		now(t, waits, "the lock is kept").release(t)
 		nothingLeft(t, a, b)
 	})
 }
@@ -150,8 +140,7 @@ func TestAStickyLockThatIsWantedDuringAReleaseIsNotKept(t *testing.T) {
 func TestContextsEndBeforeTheNextOfTheProcessBegins(t *testing.T) {
 	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
 		for waiting := range 2 {
-			simulated(t, func(t *testing.T) {
-				a := join(t, memlock.NewWorld())
+			simulated(t, alone(func(t *testing.T, a member) {
 				l := a.Mutex("m", opts...)
 				lease := acquire(t, l)
 				var served []<-chan result
@@ -179,16 +168,14 @@ func TestContextsEndBeforeTheNextOfTheProcessBegins(t *testing.T) {
 					turn(t, c)
 				}
 				time.Sleep(2 * ttl)
-				nothingLeft(t, a)
-			})
+			}))
 		}
 	}
 }
 
 // A grant that is lost before its driver, who has given up, passes it on is not passed on.
 func TestALostGrantIsNotPassedOn(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		judge := &referee{t: t}
 		waiting, cancel := context.WithCancel(ctx)
 		h := &hook{Context: waiting}
@@ -228,15 +215,13 @@ func TestALostGrantIsNotPassedOn(t *testing.T) {
 		leave.Deliver()
 		served.Go(func() { serve(<-next) })
 		served.Wait()
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A grant of Hold that arrives while its session ends does not end with the session.
 func TestAHoldThatIsGrantedAsItsSessionEndsIsKept(t *testing.T) {
 	for range 10 { // the leases of a session are lost in no order
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			join := a.faults().After("Join", 11).Stick()
 			stop := &door{Context: ctx, f: func() {
 				join.Deliver()
@@ -250,14 +235,12 @@ func TestAHoldThatIsGrantedAsItsSessionEndsIsKept(t *testing.T) {
 			<-join.Reached()
 			stop.armed.Store(true)
 			a.faults().Expire()
-			r := <-waits
-			ok(t, r.err)
+			r := served(t, waits)
 			time.Sleep(time.Nanosecond) // until everybody was told
 			ok(t, r.lease.Err())
 			ok(t, r.lease.Release())
 			ok(t, acquire(t, b.Mutex("m", interlock.Wait(time.Second))).Release())
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 }
 
@@ -278,8 +261,7 @@ func (d *door) Done() <-chan struct{} {
 // A lease of Hold that is lost while it is being extended does not stay for the new time
 // once it is released.
 func TestAHoldThatIsLostWhileItIsExtendedIsGivenBack(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Mutex("m", interlock.Hold(10*time.Second)))
 		reply := a.faults().After("Keep", 1).Stick()
 		extended := make(chan error, 1)
@@ -292,18 +274,14 @@ func TestAHoldThatIsLostWhileItIsExtendedIsGivenBack(t *testing.T) {
 		wantErr(t, lease.Release(), interlock.ErrLost)
 		began := time.Now()
 		next := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d > ttl {
-			t.Errorf("it stood for %v", d)
-		}
+		within(t, began, ttl, "it stood for")
 		ok(t, next.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A renewal that crosses the end of a lease of AtLeast does not end what is kept.
 func TestARenewalThatCrossesAReleaseEndsNothing(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
+	simulated(t, both(func(t *testing.T, a, b member) {
 		began := time.Now()
 		lease := acquire(t, a.Mutex("m", interlock.AtLeast(time.Minute)))
 		time.Sleep(ttl / 15)
@@ -320,8 +298,7 @@ func TestARenewalThatCrossesAReleaseEndsNothing(t *testing.T) {
 			t.Errorf("kept out for %v", d)
 		}
 		ok(t, next.Release())
-		nothingLeft(t, a, b)
-	})
+	}))
 }
 
 // A writer that is acquired again by its holder and a downgrade of the same lease do not
@@ -345,8 +322,7 @@ func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
 			ok(t, nested.Release())
 		}
 	}
-	simulatedAs(t, "in the midst", func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
+	simulatedAs(t, "in the midst", alone(func(t *testing.T, a member) {
 		rw := a.RWMutex("rw", interlock.Reentrant())
 		lease := acquire(t, rw.Writer())
 		held, cancel := lease.Bind(ctx)
@@ -359,8 +335,7 @@ func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
 		down := lease.Downgrade(h)
 		check(t, nested, nest, down)
 		ok(t, lease.Release())
-		nothingLeft(t, a)
-	})
+	}))
 	t.Run("at once", func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
 		rw := a.RWMutex("rw", interlock.Reentrant())
@@ -398,8 +373,7 @@ func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the waiter runs when both have happened
 	gaveUp := 0
 	for range 30 {
-		simulated(t, func(t *testing.T) {
-			a, b := pair(t)
+		simulated(t, both(func(t *testing.T, a, b member) {
 			waiting, cancel := context.WithCancel(ctx)
 			drives, stop := context.WithCancel(ctx)
 			h := &hook{Context: drives}
@@ -427,8 +401,7 @@ func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
 				wantErr(t, r.err, context.Canceled)
 				gaveUp++
 			}
-			nothingLeft(t, a, b)
-		})
+		}))
 	}
 	if gaveUp == 0 {
 		t.Error("nobody gave up")
