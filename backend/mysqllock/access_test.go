@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
@@ -147,6 +148,23 @@ func TestOwnPool(t *testing.T) {
 		defer db.Close()
 		if _, err := mysqllock.New(t.Context(), db); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want what to add", options, err)
+		}
+	}
+}
+
+// Promise: a heartbeat over the program's own pool keeps all its tickets, however many they are.
+func TestOwnPoolKeepsAllItsTickets(t *testing.T) {
+	t.Parallel()
+	_, one := idle(t, mysqltest.Start(t), 4, 10*time.Minute)
+	var all []driver.Ticket
+	for n := range 5 {
+		r := mutex(fmt.Sprint("é", n), 0)
+		r.ID = exchange.NewID()
+		all = append(all, errtest.Must(one.Join(t.Context(), r))(t))
+		for _, r := range errtest.Must(one.Renew(t.Context(), all))(t) {
+			if r.State != driver.Kept {
+				t.Errorf("of %d tickets, that of %s is in state %v", n+1, r.Queue, r.State)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -52,6 +53,24 @@ func conform(t *testing.T, s *mysqltest.Server) {
 		},
 		World: func(t testing.TB) drivertest.World { return world(t, s, &pool) },
 	})
+}
+
+// Promise: a pool of the program's own, which prepares each statement unless its DSN says otherwise, does as well.
+func TestConformanceOverAPoolOfTheProgram(t *testing.T) {
+	s := mysqltest.Start(t)
+	var pool prefixes
+	drivertest.Run(t, drivertest.Backend{TTL: time.Second, Small: true, Shape: "mutex",
+		Only: []string{"LostCalls", "RenewInAFewExchanges", "RenewSaysWhatBecame", "RenewOfFixedTickets", "Snapshots", "ManyQueues", "Queues", "Cells", "Resize", "InheritedAmongReaders", "IdleWaiters"},
+		World: func(t testing.TB) drivertest.World {
+			w := world(t, s, &pool)
+			u := errtest.Must(url.Parse(w.URL))(t)
+			w.Open = func(ctx context.Context) (driver.Driver, error) {
+				db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
+				t.Cleanup(func() { db.Close() })
+				return mysqllock.New(ctx, db, mysqllock.TablePrefix(u.Query().Get("table_prefix")))
+			}
+			return w
+		}})
 }
 
 func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {

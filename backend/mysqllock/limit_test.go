@@ -19,44 +19,6 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
-// Promise: where the server has no more connections, one for news takes the place of others: a
-// process that does not hear of a grant would hold up the whole line.
-func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
-	t.Parallel()
-	s := mysqltest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
-	defer cancel()
-	_, one := session(t, s.URL())
-	held := errtest.Must(one.Join(ctx, mutex("q", 1)))(t)
-	busy, rest := context.WithCancel(ctx)
-	var others sync.WaitGroup
-	defer others.Wait()
-	defer rest()
-	for n := range 8 { // all connections are in use, and none is given up for being idle
-		others.Go(func() {
-			for i := 0; busy.Err() == nil; i++ {
-				tk, err := one.Join(busy, mutex(fmt.Sprint("busy/", n), 1000*(n+1)+i))
-				if err == nil {
-					err = one.Leave(busy, tk, true)
-				}
-				if err != nil && busy.Err() == nil {
-					t.Errorf("a call: %v", err)
-					return
-				}
-			}
-		})
-	}
-	const connections = 5
-	until(t, "the calls do not use several connections", func() bool { return len(s.Threads("user = 'app'")) >= connections })
-	s.Do(fmt.Sprint("ALTER USER app WITH MAX_USER_CONNECTIONS ", connections))
-	waits := errtest.Must(one.Join(ctx, mutex("q", 2)))(t)
-	granted := make(chan error, 1)
-	go func() { _, err := one.Await(ctx, waits); granted <- err }()
-	until(t, "nobody listens", func() bool { return len(s.Threads("user = 'app' AND state = 'User lock'")) == 1 })
-	noError(t, one.Leave(ctx, held, true))
-	noError(t, <-granted)
-}
-
 // Promise: on a server that has as many connections as it allows, a client makes do with
 // those that it has: what is held is renewed and released, others are granted. Who comes
 // anew is told which setting is the limit.
@@ -177,7 +139,7 @@ func takeAll(t *testing.T, s *mysqltest.Server, most int) (free func()) {
 		until(t, "the server has free connections", func() bool { _, err := s.Query("SELECT 1"); return err == nil })
 	})
 	t.Cleanup(free)
-	until(t, "others have connections", func() bool {
+	until(t, "others have no connections", func() bool {
 		for {
 			conn, err := db.Conn(t.Context())
 			if err != nil {

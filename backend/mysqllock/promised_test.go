@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -75,54 +74,4 @@ func TestOwnEndWhileARenewalIsUnderWay(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Promise: a heartbeat proves what it names though the queue of a ticket that it does not
-// name, or of one that is a stray still, is locked by somebody else.
-func TestHeartbeatBesideALockedQueue(t *testing.T) {
-	t.Parallel()
-	s := mysqltest.Start(t)
-	_, one := idle(t, s, 4, 24*time.Second)
-	var all []driver.Ticket
-	for n, queue := range []string{"a", "b", "c", "stray", "named again"} {
-		k, err := one.Join(t.Context(), mutex(queue, n+1))
-		if err != nil || !k.Held {
-			t.Fatal(k, err)
-		}
-		all = append(all, k)
-	}
-	held, stray := all[:3], all[3]
-	errtest.Must(one.Renew(t.Context(), all[:4]))(t) // the last is a stray
-	unlock := locked(t, s, stray.Queue)
-	unlockToo := locked(t, s, "named again")
-	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), one.TTL/3) // as a client does
-		began := driver.Now()
-		got, err := one.Renew(ctx, append(held[:3:3], all[4]))
-		cancel()
-		noError(t, err)
-		kept := 0
-		for _, r := range got {
-			if r.State == driver.Kept && r.ID != all[4].ID && r.Proof >= began {
-				kept++
-			}
-		}
-		if kept != len(held) {
-			t.Fatalf("%d of %d are kept: %+v", kept, len(held), got)
-		}
-	}
-	unlock()
-	unlockToo()
-	until(t, "the stray gets no end", func() bool {
-		return s.Do("SELECT COUNT(*) FROM interlock_tickets WHERE id = UNHEX('"+stray.ID+"') AND flags & 16 AND ends IS NOT NULL") == "1"
-	})
-	until(t, "the ticket that is named again is not kept", func() bool {
-		got := errtest.Must(one.Renew(t.Context(), append(held[:3:3], all[4])))(t)
-		for _, r := range got {
-			if r.ID == all[4].ID && r.State == driver.Kept {
-				return true
-			}
-		}
-		return false
-	})
 }

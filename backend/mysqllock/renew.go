@@ -167,7 +167,7 @@ const (
 	q.tickets > 0 AND q.id = r.id, COALESCE(t.session, q.session), COALESCE(t.since, q.since),
 	t.n, t.units, t.hold, t.ends, COALESCE(t.flags, 0), t.token, s.ends, s.ttl, s.gone
 FROM (`
-	each  = `SELECT ? AS i, ? AS name, ? AS id`
+	each  = `SELECT ? AS i, CAST(? AS BINARY) AS name, CAST(? AS BINARY) AS id` // as bound values they would be text
 	found = `) r
 	JOIN {p}queues q ON q.name = r.name
 	LEFT JOIN {p}tickets t ON t.id = r.id AND t.queue = q.no

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // locked holds the row of a queue until unlock is called.
@@ -38,24 +38,11 @@ func transaction(t *testing.T, s *mysqltest.Server, statement string, args ...an
 	return tx
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); ; {
-		looked := time.Now()
-		if ok() {
-			return
-		}
-		// Most looks are a process of their own. Those who are waited for need the processors.
-		time.Sleep(5*time.Millisecond + 2*time.Since(looked))
-		if time.Since(began) > busy.Bound(time.Minute) {
-			t.Fatal(what)
-		}
-	}
-}
+var until = tabletest.Until
 
 func waitsForRow(t *testing.T, s *mysqltest.Server) {
 	t.Helper()
-	until(t, "nobody waits for the row", func() bool {
+	until(t, "somebody waits for the row", func() bool {
 		return s.Status(`innodb\_row\_lock\_current\_waits`) == 1
 	})
 }
@@ -124,7 +111,7 @@ func TestLateJoin(t *testing.T) {
 			cancel()
 			errtest.MustBe(t, <-called, context.Canceled)
 			unlock()
-			until(t, "the Join does not come", func() bool {
+			until(t, "the Join comes", func() bool {
 				return s.Do("SELECT tickets FROM interlock_queues WHERE name = '"+r.Queue+"'") == "1"
 			})
 		}

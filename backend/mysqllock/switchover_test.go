@@ -118,12 +118,12 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 	listens := func(s *mysqltest.Server) func() bool {
 		return func() bool { return len(s.Threads("user = 'app' AND state = 'User lock'")) > 0 }
 	}
-	until(t, "nobody waits", func() bool { return waiters(t, holder, "m") == 1 })
-	until(t, "nobody listens", listens(primary))
+	until(t, "somebody waits", func() bool { return waiters(t, holder, "m") == 1 })
+	until(t, "somebody listens", listens(primary))
 	primary.Set("read_only", "1")
 	replica.CatchUp(primary)
 	replica.Promote()
-	until(t, "nobody listens on the new primary", listens(replica))
+	until(t, "somebody listens on the new primary", listens(replica))
 	noError(t, held.Release())
 	noError(t, <-granted)
 }

@@ -6,19 +6,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime/pprof"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // scaled is a count that an environment variable makes larger.
@@ -140,25 +138,7 @@ func (w *load) end() {
 	until(w.t, "everybody who waits is served", func() bool { return ended(all) })
 }
 
-// until waits for a condition. If it gives up, it shows where all goroutines stand: somebody
-// may hang.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); ; {
-		looked := time.Now()
-		if ok() {
-			return
-		}
-		// Most looks are a process of their own. Those who are waited for need the processors.
-		time.Sleep(2*time.Millisecond + 2*time.Since(looked))
-		if time.Since(began) > busy.Bound(2*time.Minute) {
-			var stacks strings.Builder
-			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-			t.Logf("goroutines:\n%s", &stacks)
-			t.Fatalf("it is not so that %s", what)
-		}
-	}
-}
+var until = tabletest.Until
 
 // clients are some, each with connections of its own.
 func clients(t *testing.T, n int, url string, opts ...interlock.ClientOption) []*interlock.Client {

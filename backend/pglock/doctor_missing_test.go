@@ -52,7 +52,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	all = errtest.Must((pglock.Schema{}).Grants("other"))(t)
 	s.SQL(all)
 	r, refused = doctortest.Consult(t, s.URLOf("other", ""))
-	if r.Fit(); refused != nil {
+	if r.Only(); refused != nil {
 		t.Error(refused)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/pgtest"
-	"github.com/interlock-go/interlock/internal/takeover"
+	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // Promise: after a failover to a standby, whose unlogged tables are empty, nobody is
@@ -27,7 +27,7 @@ func TestAFailoverThatHasLostAReleaseBlocksNobody(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	standby := pgtest.StartStandby(t, s)
-	takeover.LosesReleases(t, both(s, standby)+"&durability=logged", func() { standby.CatchUp(s); standby.StopReceiving() }, func() {
+	tabletest.LosesReleases(t, both(s, standby)+"&durability=logged", func() { standby.CatchUp(s); standby.StopReceiving() }, func() {
 		s.Kill()
 		standby.Promote()
 	})
@@ -72,17 +72,4 @@ func failover(t *testing.T, s, to *pgtest.Server, follows bool) {
 	}
 	load.goesOn()
 	load.end()
-}
-
-// Promise: a standby is refused, with what to do; with both hosts the primary is found.
-func TestStandby(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	standby := pgtest.StartStandby(t, s)
-	useful(t, opened(t, s.URL()))
-	if why := refused(t, standby.URL()); !strings.Contains(why, "standby") {
-		t.Error(why)
-	}
-	both := strings.Replace(s.URL(), s.Addr, standby.Addr+","+s.Addr, 1)
-	useful(t, opened(t, both))
 }

@@ -518,50 +518,6 @@ func TestLeaveWhileAJoinIsCommitted(t *testing.T) {
 	}
 }
 
-// Promise: a heartbeat proves what it names though the queue of a ticket that it does not
-// name, or of one that is a stray still, is locked by somebody else.
-func TestHeartbeatBesideALockedQueue(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	d := opened(t, s.URL())
-	a := short(t, d, 24*time.Second)
-	held := []driver.Ticket{join(t, a, request("a", 1)), join(t, a, request("b", 1))}
-	stray, again := join(t, a, request("stray", 1)), join(t, a, request("named again", 1))
-	known := append(held[:2:2], again)
-	errtest.Must(a.Renew(t.Context(), append(held[:2:2], stray)))(t) // the last is a stray
-	tx := &late{t, s, connect(t, s)}
-	tx.exec("BEGIN; SELECT FROM interlock.queue WHERE name IN ('stray', 'named again') FOR UPDATE")
-	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), a.TTL/3) // as a client does
-		began := driver.Now()
-		got, err := a.Renew(ctx, known)
-		cancel()
-		noError(t, err)
-		kept := 0
-		for _, r := range got {
-			if r.State == driver.Kept && r.ID != again.ID && r.Proof >= began {
-				kept++
-			}
-		}
-		if kept != len(held) {
-			t.Fatalf("%d of %d are kept: %+v", kept, len(held), got)
-		}
-	}
-	tx.exec("COMMIT")
-	until(t, "the stray gets an end", func() bool {
-		return s.SQL(fmt.Sprintf("SELECT count(*) FROM interlock.ticket WHERE id = '%s' AND flags & 16 <> 0 AND ends IS NOT NULL", stray.ID)) == "1"
-	})
-	until(t, "the ticket that is named again is kept", func() bool {
-		got := errtest.Must(a.Renew(t.Context(), known))(t)
-		for _, r := range got {
-			if r.ID == again.ID && r.State == driver.Kept {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 // Promise: a ticket that gets an end of its own while a renewal that names it is being
 // committed, since another one does not, has no earlier end than the first one promises.
 func TestStrayWhileARenewalIsCommitted(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -205,44 +204,6 @@ func TestAHeartbeatOnAFullServer(t *testing.T) {
 	until(t, "the server refuses another one", func() bool { return strings.Contains(server.Log(), "too many connections for role") })
 	unlock()
 	errtest.Is(t, errors.Join(<-joined, <-renewed), nil)
-}
-
-// Promise: where the server has no more connections, the one for news takes the place of another:
-// a process that does not hear of a grant would hold up the whole line.
-func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
-	t.Parallel()
-	server := pgtest.Start(t, pgtest.Setup("CREATE ROLE few LOGIN; GRANT CREATE ON DATABASE postgres TO few"))
-	s := session(t, opened(t, server.URLOf("few", "")+"&pool_max_conns=3"))
-	holder := session(t, opened(t, server.URL()+"&schema_owner=few")) // who holds listens, too
-	held := acquire(t, holder, "q", 1)
-	busy, rest := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	defer others.Wait()
-	defer rest()
-	for n := range 6 { // all connections are in use, and none is given up for being idle
-		others.Go(func() {
-			for busy.Err() == nil {
-				k, err := s.Join(busy, request(fmt.Sprint("busy/", n), 1))
-				if err == nil {
-					err = s.Leave(busy, k, true)
-				}
-				if err != nil && busy.Err() == nil {
-					t.Errorf("a call: %v", err)
-					return
-				}
-			}
-		})
-	}
-	until(t, "the calls use three connections", func() bool { return len(server.Backends("usename = 'few' AND NOT "+listen)) == 3 })
-	server.SQL("ALTER ROLE few CONNECTION LIMIT 3")
-	waits := join(t, s, request("q", 1))
-	granted := make(chan error, 1)
-	go func() { _, err := s.Await(t.Context(), waits); granted <- err }()
-	until(t, "somebody listens", func() bool {
-		return len(server.Backends("usename = 'few' AND "+listen)) == 1
-	})
-	noError(t, holder.Leave(t.Context(), held, true))
-	noError(t, <-granted)
 }
 
 // Promise: clients of a process with one URL share one pool, which the last of them
