@@ -1,5 +1,7 @@
 package memlock
 
+import "context"
+
 // bell wakes everybody who waits for it. The world's mutex guards it.
 type bell struct{ c chan struct{} }
 
@@ -25,23 +27,38 @@ type listened struct {
 	listeners int
 }
 
-func (b bells) listen(name string) {
-	if b[name] == nil {
-		b[name] = &listened{}
+// watch waits until news says that there are some, and asks it again whenever the bell of that name has rung.
+func watch[Res any](ctx context.Context, d *Driver, method string, b bells, name string,
+	news func() (Res, bool)) (Res, error) {
+	w := d.world
+	w.mu.Lock()
+	l := b[name]
+	if l == nil {
+		l = &listened{}
+		b[name] = l
 	}
-	b[name].listeners++
-}
-
-func (b bells) unlisten(name string) {
-	if b[name].listeners--; b[name].listeners == 0 {
-		delete(b, name)
-	}
+	l.listeners++
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if l.listeners--; l.listeners == 0 {
+			delete(b, name)
+		}
+	}()
+	return wait(ctx, d, method, func() (res Res, _ *bell, err error) {
+		if d.cut {
+			return res, &d.healed, nil
+		}
+		d.exchanges++
+		if res, some := news(); some {
+			return res, nil, nil
+		}
+		return res, &l.bell, nil
+	})
 }
 
 func (b bells) ring(name string) {
-	if len(b) == 0 {
-		return
-	}
 	if l := b[name]; l != nil {
 		l.ring()
 	}

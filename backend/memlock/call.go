@@ -10,10 +10,8 @@ func call[On, Arg, Res any](ctx context.Context, d *Driver, method string, on On
 		var zero Res
 		return zero, err
 	}
-	if d.faults.armed.Load() > 0 {
-		if fault := d.faults.take(method); fault != nil {
-			return faulty(ctx, d, fault, on, f, arg)
-		}
+	if fault := d.faults.take(method); fault != nil {
+		return faulty(ctx, d, fault, on, f, arg)
 	}
 	return exchange(d, on, f, arg)
 }
@@ -21,7 +19,12 @@ func call[On, Arg, Res any](ctx context.Context, d *Driver, method string, on On
 func exchange[On, Arg, Res any](d *Driver, on On, f func(On, Arg) (Res, error), arg Arg) (res Res, err error) {
 	w := d.world
 	w.enter()
-	if err = d.reachable(); err == nil {
+	switch {
+	case d.closed:
+		err = errClosed
+	case d.cut:
+		err = ErrCut
+	default:
 		d.exchanges++
 		res, err = f(on, arg)
 	}
@@ -29,58 +32,59 @@ func exchange[On, Arg, Res any](d *Driver, on On, f func(On, Arg) (Res, error), 
 	return res, err
 }
 
-func (d *Driver) reachable() error {
-	switch {
-	case d.closed:
-		return errClosed
-	case d.cut:
-		return ErrCut
-	}
-	return nil
-}
-
 // faulty is apart from call, because what it passes on escapes.
 func faulty[On, Arg, Res any](ctx context.Context, d *Driver, f *fault, on On, do func(On, Arg) (Res, error), arg Arg) (Res, error) {
 	return perform(ctx, d, f, true, func() (Res, error) { return exchange(d, on, do, arg) })
 }
 
+// request is call for an exchange that may allocate.
+func request[Res any](ctx context.Context, d *Driver, method string, f func() (Res, error)) (Res, error) {
+	return call(ctx, d, method, f, func(f func() (Res, error), _ none) (Res, error) { return f() }, none{})
+}
+
+// change is request without a result.
+func change(ctx context.Context, d *Driver, method string, f func() error) error {
+	_, err := request(ctx, d, method, func() (none, error) { return none{}, f() })
+	return err
+}
+
+// none is the result of a call that has none.
+type none struct{}
+
 // wait asks f until it returns no bell; then that is the result.
-func wait[On, Arg, Res any](ctx context.Context, d *Driver, method string, on On, f func(On, Arg) (Res, *bell, error), arg Arg) (Res, error) {
+func wait[Res any](ctx context.Context, d *Driver, method string, f func() (Res, *bell, error)) (Res, error) {
 	if err := ctx.Err(); err != nil {
 		var zero Res
 		return zero, err
 	}
-	if d.faults.armed.Load() > 0 {
-		if fault := d.faults.take(method); fault != nil {
-			return perform(ctx, d, fault, false, func() (Res, error) { return listen(ctx, d, on, f, arg) })
+	listen := func() (Res, error) {
+		for {
+			res, heard, err := attempt(d, f)
+			if heard == nil {
+				return res, err
+			}
+			select {
+			case <-heard:
+			case <-d.done:
+			case <-ctx.Done():
+				return res, ctx.Err()
+			}
 		}
 	}
-	return listen(ctx, d, on, f, arg)
-}
-
-func listen[On, Arg, Res any](ctx context.Context, d *Driver, on On, f func(On, Arg) (Res, *bell, error), arg Arg) (Res, error) {
-	for {
-		res, heard, err := attempt(d, on, f, arg)
-		if heard == nil {
-			return res, err
-		}
-		select {
-		case <-heard:
-		case <-d.done:
-		case <-ctx.Done():
-			return res, ctx.Err()
-		}
+	if fault := d.faults.take(method); fault != nil {
+		return perform(ctx, d, fault, false, listen)
 	}
+	return listen()
 }
 
-func attempt[On, Arg, Res any](d *Driver, on On, f func(On, Arg) (Res, *bell, error), arg Arg) (res Res, heard <-chan struct{}, err error) {
+func attempt[Res any](d *Driver, f func() (Res, *bell, error)) (res Res, heard <-chan struct{}, err error) {
 	w := d.world
 	w.enter()
 	defer w.exit()
 	if d.closed {
 		return res, nil, errClosed
 	}
-	res, b, err := f(on, arg)
+	res, b, err := f()
 	if b != nil {
 		return res, b.wait(), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,37 +21,41 @@ type swapped struct {
 }
 
 func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
-	return call(ctx, d, "Load", d, (*Driver).load, name)
-}
-
-func (d *Driver) load(name string) (driver.Cell, error) {
-	return copied(d.world.cells[name]), nil
+	return request(ctx, d, "Load", func() (driver.Cell, error) { return copied(d.world.cells[name]), nil })
 }
 
 func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		names, err := call(ctx, d, "Cells", d, (*Driver).cells, prefix)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for _, name := range names {
-			if !yield(name, nil) {
+	return inOrder(ctx, d, "Cells", prefix, d.world.cells, func(name string, c driver.Cell) (string, bool) {
+		return name, c.Exists
+	})
+}
+
+// inOrder says of each row whose name begins with prefix what show says, in the order of their names, unless it says
+// not to.
+func inOrder[Row, Res any](ctx context.Context, d *Driver, method, prefix string, table map[string]Row,
+	show func(name string, row Row) (Res, bool)) iter.Seq2[Res, error] {
+	return func(yield func(Res, error) bool) {
+		all, err := request(ctx, d, method, func() (all []Res, err error) {
+			for _, name := range slices.Sorted(maps.Keys(table)) {
+				if !strings.HasPrefix(name, prefix) {
+					continue
+				}
+				if res, ok := show(name, table[name]); ok {
+					all = append(all, res)
+				}
+			}
+			return all, nil
+		})
+		for _, one := range all {
+			if !yield(one, nil) {
 				return
 			}
 		}
-	}
-}
-
-func (d *Driver) cells(prefix string) ([]string, error) {
-	var names []string
-	for name, c := range d.world.cells {
-		if c.Exists && strings.HasPrefix(name, prefix) {
-			names = append(names, name)
+		if err != nil {
+			var none Res
+			yield(none, err)
 		}
 	}
-	slices.Sort(names)
-	return names, nil
 }
 
 // copied keeps the caller's hands off the value.
@@ -60,11 +65,10 @@ func copied(c driver.Cell) driver.Cell {
 }
 
 func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
-	return call(ctx, d, "Swap", d, (*Driver).swap, s)
+	return request(ctx, d, "Swap", func() (driver.Cell, error) { return d.world.swap(s) })
 }
 
-func (d *Driver) swap(s driver.Swap) (driver.Cell, error) {
-	w := d.world
+func (w *World) swap(s driver.Swap) (driver.Cell, error) {
 	k := parseID(s.ID)
 	if first, ok := w.swaps.get(w.now, k); ok {
 		if first.name != s.Name || first.version != s.Version {
@@ -89,36 +93,9 @@ func (d *Driver) swap(s driver.Swap) (driver.Cell, error) {
 	return copied(c), nil
 }
 
-type watch struct {
-	name  string
-	after uint64
-}
-
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	d.listen(d.world.watches, name)
-	defer d.unlisten(d.world.watches, name)
-	return wait(ctx, d, "Watch", d, (*Driver).watch, watch{name, after})
-}
-
-func (d *Driver) watch(a watch) (driver.Cell, *bell, error) {
-	if d.cut {
-		return driver.Cell{}, &d.healed, nil
-	}
-	d.exchanges++
-	if c := d.world.cells[a.name]; c.Version != a.after {
-		return copied(c), nil, nil
-	}
-	return driver.Cell{}, &d.world.watches[a.name].bell, nil
-}
-
-func (d *Driver) listen(b bells, name string) {
-	d.world.mu.Lock()
-	defer d.world.mu.Unlock()
-	b.listen(name)
-}
-
-func (d *Driver) unlisten(b bells, name string) {
-	d.world.mu.Lock()
-	defer d.world.mu.Unlock()
-	b.unlisten(name)
+	return watch(ctx, d, "Watch", d.world.watches, name, func() (driver.Cell, bool) {
+		c := d.world.cells[name]
+		return copied(c), c.Version != after
+	})
 }

@@ -40,14 +40,14 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 		host, _ := os.Hostname()
 		o.Owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	s, err := call(ctx, d, "Open", d, (*Driver).open, o)
+	s, err := request(ctx, d, "Open", func() (*session, error) { return d.open(o), nil })
 	if err != nil {
 		return nil, err
 	}
 	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
 }
 
-func (d *Driver) open(o driver.SessionOptions) (*session, error) {
+func (d *Driver) open(o driver.SessionOptions) *session {
 	s := &session{
 		d:       d,
 		id:      rand.Text(),
@@ -59,72 +59,54 @@ func (d *Driver) open(o driver.SessionOptions) (*session, error) {
 	s.alarm.session = s
 	d.sessions[s] = struct{}{}
 	d.world.left.span = max(d.world.left.span, o.TTL)
-	return s, nil
-}
-
-type raise struct {
-	queue string
-	floor uint64
+	return s
 }
 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	_, err := call(ctx, d, "Raise", d, (*Driver).raise, raise{queue, floor})
-	return err
+	return change(ctx, d, "Raise", func() error {
+		if queue == "" {
+			return d.world.raiseAll(floor)
+		}
+		return d.world.raise(queue, floor)
+	})
 }
 
-func (d *Driver) raise(a raise) (none, error) {
-	w := d.world
-	if a.queue == "" {
-		return none{}, w.raiseAll(a.floor)
-	}
-	q := w.queues[a.queue]
-	last := w.token
+func (w *World) raise(queue string, floor uint64) error {
+	q, last, count := w.queues[queue], w.token, uint64(0)
 	if q != nil {
-		last = max(last, q.floor)
+		last, count = max(last, q.floor), uint64(q.count)
 	}
-	if a.floor <= last {
-		return none{}, nil
-	}
-	var count uint64
-	if q != nil {
-		count = uint64(q.count)
-	}
-	if a.floor >= driver.MaxToken-1-count {
-		return none{}, noneLeft(a.floor)
-	}
-	if q == nil {
-		q = w.newQueue(a.queue)
+	switch {
+	case floor <= last:
+		return nil
+	case floor >= driver.MaxToken-1-count:
+		return noneLeft(floor)
+	case q == nil:
+		q = w.newQueue(queue)
 	}
 	w.need(q)
-	q.floor = a.floor
-	return none{}, nil
-}
-
-type resize struct {
-	queue    string
-	capacity int64
+	q.floor = floor
+	return nil
 }
 
 func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
-	_, err := call(ctx, d, "Resize", d, (*Driver).resize, resize{queue, capacity})
-	return err
+	return change(ctx, d, "Resize", func() error { return d.world.resize(queue, capacity) })
 }
 
-func (d *Driver) resize(a resize) (none, error) {
-	w := d.world
-	q := w.queues[a.queue]
+func (w *World) resize(queue string, capacity int64) error {
+	q := w.queues[queue]
 	switch {
 	case q != nil && q.count > 0 && q.kind != driver.Semaphore:
-		return none{}, driver.ErrMismatch
-	case a.capacity == 0 && (q == nil || !q.resized):
-		return none{}, nil
+		return driver.ErrMismatch
+	case capacity == 0 && (q == nil || !q.resized):
+		return nil
 	case q == nil:
-		q = w.newQueue(a.queue)
+		q = w.newQueue(queue)
 	}
 	w.need(q)
-	q.resized = a.capacity > 0
+	q.resized = capacity > 0
 	if q.resized {
-		q.kind, q.capacity = driver.Semaphore, a.capacity
+		q.kind, q.capacity = driver.Semaphore, capacity
 	}
 	for t := q.waiting; t != nil; {
 		next := q.tickets.next(t)
@@ -135,7 +117,7 @@ func (d *Driver) resize(a resize) (none, error) {
 	}
 	w.grant(q)
 	w.tidy(q)
-	return none{}, nil
+	return nil
 }
 
 func (w *World) raiseAll(floor uint64) error {
@@ -155,22 +137,16 @@ func noneLeft(floor uint64) error {
 }
 
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
-	f, err := call(ctx, d, "Check", d, (*Driver).check, none{})
-	if err != nil {
-		return []driver.Finding{{
-			Check: "backend", Status: driver.Fail, Detail: err.Error(),
-			Promise: "every lock: without the backend none can be acquired or renewed",
-			Remedy:  "end the fault that was asked for, or open the driver again",
-		}}
-	}
-	return f
-}
-
-func (d *Driver) check(none) ([]driver.Finding, error) {
-	return []driver.Finding{{
+	f := driver.Finding{
 		Check: "backend", Status: driver.OK,
 		Detail: "in the memory of this process; other processes are not excluded",
-	}}, nil
+	}
+	if err := change(ctx, d, "Check", func() error { return nil }); err != nil {
+		f.Status, f.Detail = driver.Fail, err.Error()
+		f.Promise = "every lock: without the backend none can be acquired or renewed"
+		f.Remedy = "end the fault that was asked for, or open the driver again"
+	}
+	return []driver.Finding{f}
 }
 
 func (d *Driver) Exchanges() uint64 {

@@ -14,6 +14,9 @@ type fault struct {
 
 // take counts a call, and returns the fault that it has run into.
 func (f *Faults) take(method string) *fault {
+	if f.armed.Load() == 0 {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var hit *fault

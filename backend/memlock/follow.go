@@ -5,30 +5,19 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-type follow struct{ queue, after string }
-
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	d.listen(d.world.follows, queue)
-	defer d.unlisten(d.world.follows, queue)
-	return wait(ctx, d, "Follow", d, (*Driver).follow, follow{queue, after})
-}
-
-func (d *Driver) follow(a follow) (driver.Queue, *bell, error) {
-	if d.cut {
-		return driver.Queue{}, &d.healed, nil
-	}
-	d.exchanges++
 	w := d.world
-	if w.version(a.queue) != a.after {
-		return w.snapshot(a.queue), nil, nil
-	}
-	return driver.Queue{}, &w.follows[a.queue].bell, nil
+	return watch(ctx, d, "Follow", w.follows, queue, func() (q driver.Queue, news bool) {
+		if news = w.version(queue) != after; news {
+			q = w.snapshot(queue)
+		}
+		return q, news
+	})
 }
 
 // version names the state of a queue. All empty states are the same, so that
@@ -66,27 +55,8 @@ func (w *World) snapshot(name string) driver.Queue {
 }
 
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
-	return func(yield func(driver.Queue, error) bool) {
-		all, err := call(ctx, d, "Queues", d, (*Driver).queues, prefix)
-		if err != nil {
-			yield(driver.Queue{}, err)
-			return
-		}
-		for _, q := range all {
-			if !yield(q, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (d *Driver) queues(prefix string) ([]driver.Queue, error) {
-	var all []driver.Queue
-	for name, q := range d.world.queues {
-		if q.count > 0 && strings.HasPrefix(name, prefix) {
-			all = append(all, d.world.snapshot(name))
-		}
-	}
-	slices.SortFunc(all, func(a, b driver.Queue) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	w := d.world
+	return inOrder(ctx, d, "Queues", prefix, w.queues, func(name string, q *queue) (driver.Queue, bool) {
+		return w.snapshot(name), q.count > 0
+	})
 }

@@ -137,7 +137,7 @@ func (w *World) grant(q *queue) {
 	}
 	if q.waiting != nil {
 		for q.untold != q.waiting {
-			w.raise(q.untold, driver.Wanted)
+			w.tell(q.untold, driver.Wanted)
 			q.untold = q.tickets.next(q.untold)
 		}
 	}
@@ -146,6 +146,19 @@ func (w *World) grant(q *queue) {
 
 // exclusive: a ticket that is held, and no other beside it.
 func (q *queue) exclusive(t *ticket) bool { return t.units >= q.capacity && t.units == q.used }
+
+// shrink leaves a ticket fewer units.
+func (w *World) shrink(t *ticket, units int64) {
+	q := t.queue
+	if t.held {
+		if q.exclusive(t) {
+			q.dirty = false // the exclusive hold has ended well
+		}
+		q.used -= t.units - units
+	}
+	t.units = units
+	w.grant(q)
+}
 
 // leave takes a ticket out and grants whoever is next.
 func (w *World) leave(t *ticket, clean bool) {

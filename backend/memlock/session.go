@@ -26,9 +26,6 @@ type session struct {
 	rounds  uint64
 }
 
-// none is the result of a call that has none.
-type none struct{}
-
 func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
 	return call(ctx, s.d, "Join", s, (*session).join, r)
 }
@@ -121,78 +118,47 @@ func (s *session) own(t driver.Ticket, others bool) (*ticket, error) {
 }
 
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-	return wait(ctx, s.d, "Await", s, (*session).await, t)
-}
-
-func (s *session) await(t driver.Ticket) (driver.Ticket, *bell, error) {
-	if s.d.cut {
-		return driver.Ticket{}, &s.d.healed, nil
-	}
-	f, err := s.own(t, false)
-	if err != nil {
-		return driver.Ticket{}, nil, err
-	}
-	if !f.held {
-		return driver.Ticket{}, &f.wakeup, nil
-	}
-	return f.report(), nil, nil
-}
-
-type shrink struct {
-	ticket driver.Ticket
-	units  int64
+	return wait(ctx, s.d, "Await", func() (driver.Ticket, *bell, error) {
+		if s.d.cut {
+			return driver.Ticket{}, &s.d.healed, nil
+		}
+		f, err := s.own(t, false)
+		switch {
+		case err != nil:
+			return driver.Ticket{}, nil, err
+		case !f.held:
+			return driver.Ticket{}, &f.wakeup, nil
+		}
+		return f.report(), nil, nil
+	})
 }
 
 func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
-	_, err := call(ctx, s.d, "Shrink", s, (*session).shrink, shrink{t, units})
-	return err
-}
-
-func (s *session) shrink(a shrink) (none, error) {
-	t, err := s.own(a.ticket, false)
-	if err != nil {
-		return none{}, err
-	}
-	if a.units >= t.units {
-		return none{}, nil
-	}
-	q := t.queue
-	if t.held {
-		if q.exclusive(t) {
-			q.dirty = false // the exclusive hold has ended well
+	return change(ctx, s.d, "Shrink", func() error {
+		f, err := s.own(t, false)
+		if err == nil && units < f.units {
+			s.d.world.shrink(f, units)
 		}
-		q.used -= t.units - a.units
-	}
-	t.units = a.units
-	s.d.world.grant(q)
-	return none{}, nil
-}
-
-type keep struct {
-	ticket driver.Ticket
-	d      time.Duration
+		return err
+	})
 }
 
 func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) error {
-	_, err := call(ctx, s.d, "Keep", s, (*session).keep, keep{t, d})
-	return err
-}
-
-func (s *session) keep(a keep) (none, error) {
-	w := s.d.world
-	t, err := s.own(a.ticket, true)
-	if err != nil {
-		return none{}, err
-	}
-	switch {
-	case !t.held:
-		return none{}, driver.Invalid(errors.New("keep: the ticket is not held"))
-	case t.evicted && w.now.Add(min(a.d, maxHold)) > t.end:
-		return none{}, driver.ErrGone // nothing makes an evicted ticket last longer
-	}
-	w.fix(t, a.d)
-	w.changed(t.queue)
-	return none{}, nil
+	return change(ctx, s.d, "Keep", func() error {
+		w := s.d.world
+		f, err := s.own(t, true)
+		switch {
+		case err != nil:
+			return err
+		case !f.held:
+			return driver.Invalid(errors.New("keep: the ticket is not held"))
+		case f.evicted && w.now.Add(min(d, maxHold)) > f.end:
+			return driver.ErrGone // nothing makes an evicted ticket last longer
+		}
+		w.fix(f, d)
+		w.changed(f.queue)
+		return nil
+	})
 }
 
 type leave struct {
@@ -223,7 +189,7 @@ func (s *session) leave(a leave) (none, error) {
 }
 
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	return call(ctx, s.d, "Renew", s, (*session).renew, known)
+	return request(ctx, s.d, "Renew", func() ([]driver.Renewed, error) { return s.renew(known) })
 }
 
 func (s *session) renew(known []driver.Ticket) ([]driver.Renewed, error) {
@@ -265,16 +231,13 @@ func (s *session) renew(known []driver.Ticket) ([]driver.Renewed, error) {
 }
 
 func (s *session) Close(ctx context.Context) error {
-	_, err := call(ctx, s.d, "Close", s, (*session).close, none{})
-	return err
-}
-
-func (s *session) close(none) (none, error) {
-	if s.over {
-		return none{}, driver.ErrSession
-	}
-	s.end()
-	return none{}, nil
+	return change(ctx, s.d, "Close", func() error {
+		if s.over {
+			return driver.ErrSession
+		}
+		s.end()
+		return nil
+	})
 }
 
 // end makes all tickets leave that have no fixed end. Those that wait are not

@@ -7,9 +7,9 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// raise has a demand signalled to the ticket's session; one that is still to be
+// tell has a demand signalled to the ticket's session; one that is still to be
 // delivered is not doubled.
-func (w *World) raise(t *ticket, demand driver.Demand) {
+func (w *World) tell(t *ticket, demand driver.Demand) {
 	s := t.owner
 	if s.over {
 		return
@@ -24,21 +24,21 @@ func (w *World) raise(t *ticket, demand driver.Demand) {
 // remind repeats the demands that stand, in case their signal was lost.
 func (w *World) remind(t *ticket) {
 	if t.held && t.queue.waiting != nil {
-		w.raise(t, driver.Wanted)
+		w.tell(t, driver.Wanted)
 	}
 	if t.revoked {
-		w.raise(t, driver.Revoke)
+		w.tell(t, driver.Revoke)
 	}
 	if t.evicted {
-		w.raise(t, driver.Evict)
+		w.tell(t, driver.Evict)
 	}
 }
 
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
-	return wait(ctx, s.d, "Signals", s, (*session).signal, struct{}{})
+	return wait(ctx, s.d, "Signals", s.signal)
 }
 
-func (s *session) signal(struct{}) (driver.Signal, *bell, error) {
+func (s *session) signal() (driver.Signal, *bell, error) {
 	switch {
 	case s.doubt:
 		s.doubt = false
@@ -64,40 +64,31 @@ func (s *session) signal(struct{}) (driver.Signal, *bell, error) {
 	return driver.Signal{Demand: driver.Demand(demand), Queue: t.queue.name, ID: t.text}, nil, nil
 }
 
-type ask struct {
-	queue, id string
-	what      driver.Demand
-}
-
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
-	_, err := call(ctx, d, "Ask", d, (*Driver).ask, ask{queue, id, what})
-	return err
-}
-
-func (d *Driver) ask(a ask) (none, error) {
-	w := d.world
-	t := w.find(a.queue, a.id)
-	if t == nil {
-		return none{}, driver.ErrGone
-	}
-	switch {
-	case a.what == driver.Revoke:
-		t.revoked = true
-		w.raise(t, driver.Revoke)
-	case a.what == driver.Force || !t.held:
-		if s := t.owner; !s.over {
-			s.forced = append(s.forced, driver.Signal{Demand: driver.Evict, Queue: t.queue.name, ID: t.text})
-			s.bell.ring()
+	return change(ctx, d, "Ask", func() error {
+		w := d.world
+		t := w.find(queue, id)
+		switch {
+		case t == nil:
+			return driver.ErrGone
+		case what == driver.Revoke:
+			t.revoked = true
+			w.tell(t, driver.Revoke)
+		case what == driver.Force || !t.held:
+			if s := t.owner; !s.over {
+				s.forced = append(s.forced, driver.Signal{Demand: driver.Evict, Queue: t.queue.name, ID: t.text})
+				s.bell.ring()
+			}
+			w.leave(t, false)
+		default:
+			if latest := w.now.Add(t.owner.ttl); t.fixed != nil && t.end > latest {
+				t.end = latest
+				w.set(t.fixed, latest)
+			}
+			t.evicted = true
+			w.changed(t.queue)
+			w.tell(t, driver.Evict)
 		}
-		w.leave(t, false)
-	default:
-		if latest := w.now.Add(t.owner.ttl); t.fixed != nil && t.end > latest {
-			t.end = latest
-			w.set(t.fixed, latest)
-		}
-		t.evicted = true
-		w.changed(t.queue)
-		w.raise(t, driver.Evict)
-	}
-	return none{}, nil
+		return nil
+	})
 }
