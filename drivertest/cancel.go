@@ -9,76 +9,67 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // A call whose context ends at any point is like one whose reply is lost.
-var cancellation = rule{
-	name: "Cancellation",
-	says: []string{wrapsTheEnd, leavesOpen},
-	check: func(t *trial) {
-		play(t, "cancelled before", cancelled)
-		for n := range t.size(4, 2) {
-			play(t, fmt.Sprintf("cancelled at look %d", n+1), cancelledAtLook(n+1))
-		}
-		for n := range t.size(4, 1) {
-			play(t, fmt.Sprintf("cancelled during, %d", n+1), cancelledDuring)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "Cancellation", Says: []string{wrapsTheEnd, leavesOpen}}, func(t *trial) {
+	play(t, "cancelled before", cancelled)
+	for n := range t.size(4, 2) {
+		play(t, fmt.Sprintf("cancelled at look %d", n+1), cancelledAtLook(n+1))
+	}
+	for n := range t.size(4, 1) {
+		play(t, fmt.Sprintf("cancelled during, %d", n+1), cancelledDuring)
+	}
+})
 
-var endedContext = rule{
-	name: "EndedContext",
-	says: []string{wrapsTheEnd},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		waiting := b.wait(t.exclusive("q"))
-		cell := t.swap(a.driver, set("c", 0, "v"))
-		ctx, cancel := context.WithCancel(t.ctx)
-		cancel()
-		_, open := a.driver.Open(ctx, driver.SessionOptions{TTL: t.TTL})
-		_, load := a.driver.Load(ctx, "c")
-		_, swap := a.driver.Swap(ctx, set("c", cell.Version, "w"))
-		_, watch := a.driver.Watch(ctx, "c", cell.Version)
-		_, follow := a.driver.Follow(ctx, "q", t.snapshot(a.driver, "q").Version)
-		_, join := a.Join(ctx, t.exclusive("r"))
-		_, again := a.Join(ctx, nowait(t.exclusive("r")))
-		_, await := b.Await(ctx, waiting)
-		_, renew := a.Renew(ctx, []driver.Ticket{held})
-		for name, err := range map[string]error{
-			"Open": open, "Load": load, "Swap": swap, "Watch": watch, "Follow": follow,
-			"Join": join, "Join with NoWait": again, "Await": await, "Renew": renew,
-			"Ask":    a.driver.Ask(ctx, "q", held.ID, driver.Revoke),
-			"Raise":  a.driver.Raise(ctx, "q", 1),
-			"Resize": a.driver.Resize(ctx, "s", 1),
-			"Shrink": a.Shrink(ctx, held, 1),
-			"Keep":   a.Keep(ctx, held, t.TTL),
-			"Leave":  a.Leave(ctx, held, true),
-			"Close":  a.Close(ctx),
-			"Queues": listed(a.driver.Queues(ctx, "")),
-			"Cells":  listed(a.driver.Cells(ctx, "")),
-		} {
+var _ = rules.Add(rule{Name: "EndedContext", Says: []string{wrapsTheEnd}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	waiting := b.wait(t.exclusive("q"))
+	cell := t.swap(a.driver, set("c", 0, "v"))
+	ctx, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	_, open := a.driver.Open(ctx, driver.SessionOptions{TTL: t.TTL})
+	_, load := a.driver.Load(ctx, "c")
+	_, swap := a.driver.Swap(ctx, set("c", cell.Version, "w"))
+	_, watch := a.driver.Watch(ctx, "c", cell.Version)
+	_, follow := a.driver.Follow(ctx, "q", t.snapshot(a.driver, "q").Version)
+	_, join := a.Join(ctx, t.exclusive("r"))
+	_, again := a.Join(ctx, nowait(t.exclusive("r")))
+	_, await := b.Await(ctx, waiting)
+	_, renew := a.Renew(ctx, []driver.Ticket{held})
+	for name, err := range map[string]error{
+		"Open": open, "Load": load, "Swap": swap, "Watch": watch, "Follow": follow,
+		"Join": join, "Join with NoWait": again, "Await": await, "Renew": renew,
+		"Ask":    a.driver.Ask(ctx, "q", held.ID, driver.Revoke),
+		"Raise":  a.driver.Raise(ctx, "q", 1),
+		"Resize": a.driver.Resize(ctx, "s", 1),
+		"Shrink": a.Shrink(ctx, held, 1),
+		"Keep":   a.Keep(ctx, held, t.TTL),
+		"Leave":  a.Leave(ctx, held, true),
+		"Close":  a.Close(ctx),
+		"Queues": listed(a.driver.Queues(ctx, "")),
+		"Cells":  listed(a.driver.Cells(ctx, "")),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s with a context that has ended: %v", name, err)
+		}
+	}
+	// Signals that are there may be delivered first.
+	for {
+		if _, err := b.Signals(ctx); err != nil {
 			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("%s with a context that has ended: %v", name, err)
+				t.Fatalf("Signals with a context that has ended: %v", err)
 			}
+			break
 		}
-		// Signals that are there may be delivered first.
-		for {
-			if _, err := b.Signals(ctx); err != nil {
-				if !errors.Is(err, context.Canceled) {
-					t.Fatalf("Signals with a context that has ended: %v", err)
-				}
-				break
-			}
-		}
-		// A deadline is reported as one.
-		late, cancel := context.WithTimeout(t.ctx, 0)
-		defer cancel()
-		if _, err := b.Await(late, waiting); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Await with a deadline that has passed: %v", err)
-		}
-	},
-}
+	}
+	// A deadline is reported as one.
+	late, cancel := context.WithTimeout(t.Ctx, 0)
+	defer cancel()
+	t.Is(suite.Of(b.Await(late, waiting)), context.DeadlineExceeded, "Await with a deadline that has passed")
+})
 
 // listed returns the error that a listing ends with.
 func listed[T any](all iter.Seq2[T, error]) (failed error) {
@@ -90,120 +81,112 @@ func listed[T any](all iter.Seq2[T, error]) (failed error) {
 
 // A wait that is given up while the grant is on its way: the ticket is held or
 // waits, and never lost.
-var cancelledAwaits = rule{
-	name: "CancelledAwaits",
-	says: []string{"Returning for another reason, such as the end of ctx, does not leave the queue."},
-
-	exclusive: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		for range t.size(100, 20) {
-			next := b.wait(t.exclusive("q"))
-			ctx, cancel := context.WithCancel(t.ctx)
-			t.parallel(3, func(i int) error {
-				switch i {
-				case 0:
-					cancel()
-				case 1:
-					return a.Leave(t.ctx, held, true)
-				case 2:
-					if _, err := b.Await(ctx, next); err != nil && !errors.Is(err, context.Canceled) {
-						return err
-					}
+var _ = rules.Add(rule{Name: "CancelledAwaits", Exclusive: true, Says: []string{
+	"Returning for another reason, such as the end of ctx, does not leave the queue.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	for range t.size(100, 20) {
+		next := b.wait(t.exclusive("q"))
+		ctx, cancel := context.WithCancel(t.Ctx)
+		t.Parallel(3, func(i int) error {
+			switch i {
+			case 0:
+				cancel()
+			case 1:
+				return a.Leave(t.Ctx, held, true)
+			case 2:
+				if _, err := b.Await(ctx, next); err != nil && !errors.Is(err, context.Canceled) {
+					return err
 				}
-				return nil
-			})
-			b.await(next)
-			a, b, held = b, a, next
-		}
-	},
-}
+			}
+			return nil
+		})
+		b.await(next)
+		a, b, held = b, a, next
+	}
+})
 
 // The contexts of others end again and again, in the middle of their calls, which some
 // clients of servers can only end together with the connection.
-var waitsGoOn = rule{
-	name: "WaitsGoOn",
-	says: []string{"An error that passes, such as a lost connection, ends none of these four."},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		waiting := b.wait(t.exclusive("q"))
-		other := b.hold(t.exclusive("r"))
-		cell := t.swap(a.driver, set("c", 0, "v"))
-		before := t.snapshot(a.driver, "q")
-		waits := map[string]func() error{
-			"Await": func() error { _, err := b.Await(t.ctx, waiting); return err },
-			"Signals": func() error {
-				s, err := b.Signals(t.ctx)
-				for err == nil && s.Demand == driver.Doubt { // which may come at any time
-					s, err = b.Signals(t.ctx)
-				}
-				if err == nil && (s.Demand != driver.Revoke || s.ID != other.ID) {
-					err = fmt.Errorf("the signal is %+v", s)
-				}
-				return err
-			},
-			"Watch": func() error {
-				c, err := b.driver.Watch(t.ctx, "c", cell.Version)
-				if err == nil && string(c.Value) != "w" {
-					err = fmt.Errorf("the cell is %s", show(c))
-				}
-				return err
-			},
-			"Follow": func() error {
-				q, err := b.driver.Follow(t.ctx, "q", before.Version)
-				if err == nil && q.Version == before.Version {
-					err = errors.New("nothing has changed")
-				}
-				return err
-			},
-		}
-		type result struct {
-			name string
-			err  error
-		}
-		results := make(chan result, len(waits))
-		for name, wait := range waits {
-			t.calls.Go(func() { results <- result{name, wait()} })
-		}
-		for i := range t.size(30, 10) {
-			ctx, cancel := context.WithTimeout(t.ctx, rand.N(2*time.Millisecond))
-			if i%3 == 0 {
-				cancel()
+var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
+	"An error that passes, such as a lost connection, ends none of these four.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	waiting := b.wait(t.exclusive("q"))
+	other := b.hold(t.exclusive("r"))
+	cell := t.swap(a.driver, set("c", 0, "v"))
+	before := t.snapshot(a.driver, "q")
+	waits := map[string]func() error{
+		"Await": func() error { _, err := b.Await(t.Ctx, waiting); return err },
+		"Signals": func() error {
+			s, err := b.Signals(t.Ctx)
+			for err == nil && s.Demand == driver.Doubt { // which may come at any time
+				s, err = b.Signals(t.Ctx)
 			}
-			t.parallel(3, func(i int) error { // whatever becomes of these calls
-				switch i {
-				case 0:
-					_, _ = b.driver.Load(ctx, "c")
-				case 1:
-					_, _ = b.driver.Follow(ctx, "q", before.Version)
-				case 2:
-					_, _ = b.Renew(ctx, []driver.Ticket{waiting, other})
-				}
-				return nil
-			})
+			if err == nil && (s.Demand != driver.Revoke || s.ID != other.ID) {
+				err = fmt.Errorf("the signal is %+v", s)
+			}
+			return err
+		},
+		"Watch": func() error {
+			c, err := b.driver.Watch(t.Ctx, "c", cell.Version)
+			if err == nil && string(c.Value) != "w" {
+				err = fmt.Errorf("the cell is %s", show(c))
+			}
+			return err
+		},
+		"Follow": func() error {
+			q, err := b.driver.Follow(t.Ctx, "q", before.Version)
+			if err == nil && q.Version == before.Version {
+				err = errors.New("nothing has changed")
+			}
+			return err
+		},
+	}
+	type result struct {
+		name string
+		err  error
+	}
+	results := make(chan result, len(waits))
+	for name, wait := range waits {
+		t.Calls.Go(func() { results <- result{name, wait()} })
+	}
+	for i := range t.size(30, 10) {
+		ctx, cancel := context.WithTimeout(t.Ctx, rand.N(2*time.Millisecond))
+		if i%3 == 0 {
 			cancel()
 		}
+		t.Parallel(3, func(i int) error { // whatever becomes of these calls
+			switch i {
+			case 0:
+				_, _ = b.driver.Load(ctx, "c")
+			case 1:
+				_, _ = b.driver.Follow(ctx, "q", before.Version)
+			case 2:
+				_, _ = b.Renew(ctx, []driver.Ticket{waiting, other})
+			}
+			return nil
+		})
+		cancel()
+	}
+	select {
+	case r := <-results:
+		t.Fatalf("%s returned before anything has happened: %v", r.name, r.err)
+	default:
+	}
+	t.swap(a.driver, set("c", cell.Version, "w"))
+	a.leave(held)
+	t.OK(a.driver.Ask(t.Ctx, "r", other.ID, driver.Revoke), "Ask")
+	for left := len(waits); left > 0; {
 		select {
 		case r := <-results:
-			t.Fatalf("%s returned before anything has happened: %v", r.name, r.err)
-		default:
-		}
-		t.swap(a.driver, set("c", cell.Version, "w"))
-		a.leave(held)
-		if err := a.driver.Ask(t.ctx, "r", other.ID, driver.Revoke); err != nil {
-			t.Fatalf("Ask: %v", err)
-		}
-		for left := len(waits); left > 0; {
-			select {
-			case r := <-results:
-				if left--; r.err != nil {
-					t.Fatalf("%s, beside calls whose context has ended: %v", r.name, r.err)
-				}
-			case <-time.After(50 * time.Millisecond): // a signal may come with the next Renew only
-				_ = t.known(func() error { _, err := b.Renew(t.ctx, []driver.Ticket{waiting, other}); return err })
+			if left--; r.err != nil {
+				t.Fatalf("%s, beside calls whose context has ended: %v", r.name, r.err)
 			}
+		case <-time.After(50 * time.Millisecond): // a signal may come with the next Renew only
+			_ = t.known(func() error { _, err := b.Renew(t.Ctx, []driver.Ticket{waiting, other}); return err })
 		}
-	},
-}
+	}
+})

@@ -6,43 +6,39 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-var check = rule{
-	name: "Check",
-	says: []string{
-		"Check examines whether the backend can be reached and is configured so that its promises hold. It reports what it found out even when something failed.",
-		"what was looked at", "what was found", "the promise that this affects; \"\" if OK", "what to do; \"\" if OK",
-	},
-	check: func(t *trial) {
-		d := t.driver()
-		ctx, cancel := context.WithCancel(t.ctx)
-		cancel()
-		if len(d.Check(ctx)) == 0 {
-			t.Fatalf("Check tells nothing when its context has ended")
+var _ = rules.Add(rule{Name: "Check", Says: []string{
+	"Check examines whether the backend can be reached and is configured so that its promises hold. It reports what it found out even when something failed.",
+	"what was looked at", "what was found", "the promise that this affects; \"\" if OK", "what to do; \"\" if OK",
+}}, func(t *trial) {
+	d := t.driver()
+	ctx, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	if len(d.Check(ctx)) == 0 {
+		t.Fatalf("Check tells nothing when its context has ended")
+	}
+	findings := d.Check(t.Ctx)
+	if len(findings) == 0 {
+		t.Fatalf("Check found nothing out")
+	}
+	for _, f := range findings {
+		if f.Check == "" || f.Detail == "" {
+			t.Fatalf("a finding without a subject or a detail: %+v", f)
 		}
-		findings := d.Check(t.ctx)
-		if len(findings) == 0 {
-			t.Fatalf("Check found nothing out")
-		}
-		for _, f := range findings {
-			if f.Check == "" || f.Detail == "" {
-				t.Fatalf("a finding without a subject or a detail: %+v", f)
+		switch f.Status {
+		case driver.OK:
+			if f.Promise != "" || f.Remedy != "" {
+				t.Fatalf("nothing is wrong, and yet there is a remedy: %+v", f)
 			}
-			switch f.Status {
-			case driver.OK:
-				if f.Promise != "" || f.Remedy != "" {
-					t.Fatalf("nothing is wrong, and yet there is a remedy: %+v", f)
-				}
-			case driver.Warn, driver.Fail:
-				if f.Promise == "" || f.Remedy == "" {
-					t.Fatalf("something is wrong, and no promise or no remedy is named: %+v", f)
-				}
-				if f.Status == driver.Fail {
-					t.Fatalf("the backend under test fails its own examination: %+v", f)
-				}
-			default:
-				t.Fatalf("a finding of no known status: %+v", f)
+		case driver.Warn, driver.Fail:
+			if f.Promise == "" || f.Remedy == "" {
+				t.Fatalf("something is wrong, and no promise or no remedy is named: %+v", f)
 			}
-			t.Logf("%s: %s: %s %s", f.Status, f.Check, f.Detail, f.Remedy)
+			if f.Status == driver.Fail {
+				t.Fatalf("the backend under test fails its own examination: %+v", f)
+			}
+		default:
+			t.Fatalf("a finding of no known status: %+v", f)
 		}
-	},
-}
+		t.Logf("%s: %s: %s %s", f.Status, f.Check, f.Detail, f.Remedy)
+	}
+})

@@ -34,7 +34,7 @@ func (t *trial) mortal() *client {
 func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
 	t.Helper()
 	opened := d.Now()
-	s, err := d.Open(t.ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
+	s, err := d.Open(t.Ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
 	if err != nil {
 		t.inTime(d, opened.Add(ttl))
 		t.Fatalf("Open: %v", err)
@@ -53,7 +53,7 @@ func (c *client) inTime(err error) {
 // join puts a ticket into its queue.
 func (c *client) join(r driver.Request) driver.Ticket {
 	c.t.Helper()
-	tk, err := c.Join(c.t.ctx, r)
+	tk, err := c.Join(c.t.Ctx, r)
 	if c.inTime(err); err != nil {
 		c.t.Fatalf("Join of %q: %v", r.Queue, err)
 	}
@@ -89,7 +89,7 @@ func (c *client) wait(r driver.Request) driver.Ticket {
 // await waits until the ticket is held.
 func (c *client) await(tk driver.Ticket) driver.Ticket {
 	c.t.Helper()
-	got, err := c.Await(c.t.ctx, tk)
+	got, err := c.Await(c.t.Ctx, tk)
 	if err != nil {
 		c.t.Fatalf("Await of %s: %v%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
 	}
@@ -105,9 +105,9 @@ func (c *client) awaiting(tk driver.Ticket) (granted func() driver.Ticket) {
 	c.t.Helper()
 	var got driver.Ticket
 	done := make(chan error, 1)
-	c.t.calls.Go(func() {
+	c.t.Calls.Go(func() {
 		var err error
-		got, err = c.Await(c.t.ctx, tk)
+		got, err = c.Await(c.t.Ctx, tk)
 		done <- err
 	})
 	c.t.quiet(c.driver.Exchanges)
@@ -135,7 +135,7 @@ func (c *client) waits(tk driver.Ticket) {
 // leave gives a ticket back.
 func (c *client) leave(tk driver.Ticket) {
 	c.t.Helper()
-	err := c.Leave(c.t.ctx, tk, true)
+	err := c.Leave(c.t.Ctx, tk, true)
 	if c.inTime(err); err != nil {
 		c.t.Fatalf("Leave of %s in %q: %v", tk.ID, tk.Queue, err)
 	}
@@ -144,7 +144,7 @@ func (c *client) leave(tk driver.Ticket) {
 // gone makes sure that the ticket does not stand.
 func (c *client) gone(tk driver.Ticket) {
 	c.t.Helper()
-	if _, err := c.Await(c.t.ctx, tk); !errors.Is(err, driver.ErrGone) {
+	if _, err := c.Await(c.t.Ctx, tk); !errors.Is(err, driver.ErrGone) {
 		c.t.Fatalf("Await of %s, which does not stand: %v, not ErrGone%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
 	}
 }
@@ -152,7 +152,7 @@ func (c *client) gone(tk driver.Ticket) {
 // renew asks about the tickets and returns their states by ID.
 func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
 	c.t.Helper()
-	answer, err := c.Renew(c.t.ctx, known)
+	answer, err := c.Renew(c.t.Ctx, known)
 	if c.inTime(err); err != nil {
 		c.t.Fatalf("Renew: %v", err)
 	}
@@ -170,9 +170,9 @@ func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
 // caller would whose session has the shortest TTL: expiry and lost messages are
 // noticed at the latest with it.
 func (c *client) beat(known ...driver.Ticket) (stop func()) {
-	ctx, cancel := context.WithCancel(c.t.ctx)
+	ctx, cancel := context.WithCancel(c.t.Ctx)
 	done := make(chan struct{})
-	c.t.calls.Go(func() {
+	c.t.Calls.Go(func() {
 		defer close(done)
 		for {
 			if _, err := c.Renew(ctx, known); err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrSession) {
@@ -191,10 +191,8 @@ func (c *client) beat(known ...driver.Ticket) (stop func()) {
 // snapshot reads a queue.
 func (t *trial) snapshot(d driver.Driver, queue string) driver.Queue {
 	t.Helper()
-	q, err := d.Follow(t.ctx, queue, "")
-	if err != nil {
-		t.Fatalf("Follow of %q: %v", queue, err)
-	}
+	q, err := d.Follow(t.Ctx, queue, "")
+	t.OK(err, "Follow of %q", queue)
 	return q
 }
 
@@ -212,7 +210,7 @@ func (t *trial) stands(d driver.Driver, queue string, held, waiting []driver.Tic
 	}
 	_, later := t.Unsupported["LeaveGrantsTheNext"]
 	q := t.snapshot(d, queue)
-	for began := time.Now(); later && !is(q) && time.Since(began) < t.patience(); q = t.snapshot(d, queue) {
+	for began := time.Now(); later && !is(q) && time.Since(began) < t.Patience; q = t.snapshot(d, queue) {
 		time.Sleep(time.Millisecond)
 	}
 	if !is(q) {
@@ -237,9 +235,9 @@ func (c *client) behind(r driver.Request) *claim {
 	c.t.Helper()
 	k := &claim{Ticket: c.join(r), c: c, done: make(chan struct{})}
 	k.stop = c.beat(k.Ticket)
-	c.t.calls.Go(func() {
+	c.t.Calls.Go(func() {
 		defer close(k.done)
-		k.got, k.err = c.Await(c.t.ctx, k.Ticket)
+		k.got, k.err = c.Await(c.t.Ctx, k.Ticket)
 		k.held = c.driver.Now()
 	})
 	return k
@@ -283,14 +281,14 @@ func (l *lease) end() driver.Instant { return l.proof.Add(l.TTL) }
 func (l *lease) renewOnce() (sent driver.Instant, states map[string]driver.Renewed, err error) {
 	for ; ; time.Sleep(l.t.TTL / 50) {
 		sent = l.driver.Now()
-		answer, err := l.Renew(l.t.ctx, []driver.Ticket{l.ticket})
+		answer, err := l.Renew(l.t.Ctx, []driver.Ticket{l.ticket})
 		states = map[string]driver.Renewed{}
 		for _, r := range answer {
 			states[r.ID] = r
 		}
 		_, asked := states[l.ticket.ID]
 		left := l.end().Sub(l.driver.Now())
-		lost := err != nil && !driver.IsPermanent(err) && l.t.ctx.Err() == nil && left > 0
+		lost := err != nil && !driver.IsPermanent(err) && l.t.Ctx.Err() == nil && left > 0
 		unasked := err == nil && !asked && left > l.TTL/8
 		if !lost && !unasked {
 			return sent, states, err

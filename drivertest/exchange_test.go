@@ -108,7 +108,7 @@ func TestFaultsOfAStoreAreNoticed(t *testing.T) {
 	quick(t)
 	suite.OneProcessor(t)
 	for _, fault := range exchangetest.Faults {
-		rules, known := storeFaults[fault]
+		bites, known := storeFaults[fault]
 		client := faultyClients[fault]
 		if client == nil {
 			client = withRows
@@ -121,22 +121,22 @@ func TestFaultsOfAStoreAreNoticed(t *testing.T) {
 		}
 		t.Run(string(fault), func(t *testing.T) {
 			b := Backend{World: exchanges(client, fault), TTL: 10 * time.Second, Simulated: true, Small: true}
-			for name := range strings.FieldsSeq(rules) {
-				r, ok := find(name)
+			for name := range strings.FieldsSeq(bites) {
+				r, ok := rules.Find(name)
 				if !ok {
 					t.Errorf("there is no rule %s", name)
 					continue
 				}
 				failure := ""
 				synctest.Test(t, func(t *testing.T) {
-					failure = r.verdict(t, b, r.variants("", "")[0])
+					failure = verdict(r, t, b, variants(r, "", "")[0])
 					time.Sleep(200 * limit) // what it has left behind ends
 				})
 				if failure == "" {
 					t.Errorf("%s does not notice", name)
 					continue
 				}
-				if !strings.Contains(failure, r.says[0]) {
+				if !strings.Contains(failure, r.Says[0]) {
 					t.Errorf("%s does not say which promise was broken: %s", name, failure)
 				}
 				t.Logf("%s: %s", name, strings.SplitN(failure, "\n", 2)[0])

@@ -2,82 +2,78 @@ package drivertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-var idleWaiters = rule{
-	name: "IdleWaiters",
-	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Exchanges counts the exchanges with the backend so far, heartbeats included: a round trip to a server, a transaction on a file."},
-	check: func(t *trial) {
-		holder := t.client()
-		first := holder.hold(t.exclusive("q"))
-		clients := []*client{t.client(), t.client(), t.client(), t.client()}
-		n := t.size(1000, 100)
-		tickets := make([]driver.Ticket, n)
-		for i := range n {
-			tickets[i] = clients[i%4].wait(t.exclusive("q"))
+var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
+	"While it waits it causes no exchanges but those of Renew and of its own grant.",
+	"Exchanges counts the exchanges with the backend so far, heartbeats included: a round trip to a server, a transaction on a file.",
+}}, func(t *trial) {
+	holder := t.client()
+	first := holder.hold(t.exclusive("q"))
+	clients := []*client{t.client(), t.client(), t.client(), t.client()}
+	n := t.size(1000, 100)
+	tickets := make([]driver.Ticket, n)
+	for i := range n {
+		tickets[i] = clients[i%4].wait(t.exclusive("q"))
+	}
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	errs := make(chan error, n)
+	for i := range n {
+		t.Calls.Go(func() {
+			_, err := clients[i%4].Await(ctx, tickets[i])
+			errs <- err
+		})
+	}
+	count := func() (sum uint64) {
+		for _, c := range append(clients, holder) {
+			sum += c.driver.Exchanges()
 		}
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		errs := make(chan error, n)
-		for i := range n {
-			t.calls.Go(func() {
-				_, err := clients[i%4].Await(ctx, tickets[i])
-				errs <- err
-			})
-		}
-		count := func() (sum uint64) {
-			for _, c := range append(clients, holder) {
-				sum += c.driver.Exchanges()
-			}
-			return sum
-		}
-		last := t.quiet(count)
-		time.Sleep(2 * time.Second)
-		if now := count(); now != last {
-			t.Fatalf("%d idle waiters caused %d exchanges in 2 s without a Renew", n, now-last)
-		}
+		return sum
+	}
+	last := t.quiet(count)
+	time.Sleep(2 * time.Second)
+	if now := count(); now != last {
+		t.Fatalf("%d idle waiters caused %d exchanges in 2 s without a Renew", n, now-last)
+	}
 
-		// Heartbeats cost what they cost, not what the waiters cost.
-		const beats = 4
-		for i, c := range clients {
-			var known []driver.Ticket
-			for j := i; j < n; j += 4 {
-				known = append(known, tickets[j])
-			}
-			before := c.driver.Exchanges()
-			for range beats {
-				c.renew(known...)
-			}
-			if used := c.driver.Exchanges() - before; used < beats || used > uint64(beats*(2+n/80)) {
-				t.Fatalf("%d heartbeats for %d waiting tickets took %d exchanges", beats, len(known), used)
-			}
+	// Heartbeats cost what they cost, not what the waiters cost.
+	const beats = 4
+	for i, c := range clients {
+		var known []driver.Ticket
+		for j := i; j < n; j += 4 {
+			known = append(known, tickets[j])
 		}
-		select {
-		case err := <-errs:
-			t.Fatalf("Await of a ticket that is not held returned: %v", err)
-		default:
+		before := c.driver.Exchanges()
+		for range beats {
+			c.renew(known...)
 		}
-		t.stands(holder.driver, "q", []driver.Ticket{first}, tickets)
-		cancel()
-		for range n {
-			if err := <-errs; !errors.Is(err, context.Canceled) {
-				t.Fatalf("Await after the end of its context: %v", err)
-			}
+		if used := c.driver.Exchanges() - before; used < beats || used > uint64(beats*(2+n/80)) {
+			t.Fatalf("%d heartbeats for %d waiting tickets took %d exchanges", beats, len(known), used)
 		}
-	},
-}
+	}
+	select {
+	case err := <-errs:
+		t.Fatalf("Await of a ticket that is not held returned: %v", err)
+	default:
+	}
+	t.stands(holder.driver, "q", []driver.Ticket{first}, tickets)
+	cancel()
+	for range n {
+		t.Is(<-errs, context.Canceled, "Await after the end of its context")
+	}
+})
 
 // quiet waits until waiters that have just begun cause no more exchanges, and returns
 // their count: each Await may begin with a look of its own.
 func (t *trial) quiet(count func() uint64) uint64 {
 	t.Helper()
 	last, quiet := count(), 0
-	t.eventually("the exchanges of idle waiters end", func() bool {
+	t.Eventually("the exchanges of idle waiters end", func() bool {
 		time.Sleep(100 * time.Millisecond)
 		now := count()
 		if quiet++; now != last {
@@ -88,104 +84,93 @@ func (t *trial) quiet(count func() uint64) uint64 {
 	return last
 }
 
-var boundedExchanges = rule{
-	name: "BoundedExchanges",
-	says: []string{"Every method is a bounded number of exchanges with the backend and waits for no other client, except Await, Signals, Watch and Follow, which wait until their context ends."},
-	check: func(t *trial) {
-		const most = 12 // far more than needed, and far less than one for each waiter
-		a, b := t.client(), t.client()
-		n := t.size(1000, 100)
-		cost := func(about string, c *client, call func()) {
-			t.Helper()
-			before := c.driver.Exchanges()
-			call()
-			if used := c.driver.Exchanges() - before; used > most {
-				t.Fatalf("%s took %d exchanges with %d waiters", about, used, n)
-			}
+var _ = rules.Add(rule{Name: "BoundedExchanges", Says: []string{
+	"Every method is a bounded number of exchanges with the backend and waits for no other client, except Await, Signals, Watch and Follow, which wait until their context ends.",
+}}, func(t *trial) {
+	const most = 12 // far more than needed, and far less than one for each waiter
+	a, b := t.client(), t.client()
+	n := t.size(1000, 100)
+	cost := func(about string, c *client, call func()) {
+		t.Helper()
+		before := c.driver.Exchanges()
+		call()
+		if used := c.driver.Exchanges() - before; used > most {
+			t.Fatalf("%s took %d exchanges with %d waiters", about, used, n)
 		}
-		var waiting []driver.Ticket
-		held := a.hold(t.exclusive("q"))
-		for range n {
-			cost("Join", b, func() { waiting = append(waiting, b.wait(t.exclusive("q"))) })
+	}
+	var waiting []driver.Ticket
+	held := a.hold(t.exclusive("q"))
+	for range n {
+		cost("Join", b, func() { waiting = append(waiting, b.wait(t.exclusive("q"))) })
+	}
+	// Hand-overs are counted together: what the next waiter does for its grant need not
+	// end with the call that grants it.
+	const handOvers = 20
+	before := a.driver.Exchanges() + b.driver.Exchanges()
+	a.leave(held)
+	for i, next := range waiting[:handOvers] {
+		b.await(next)
+		if i < handOvers-1 {
+			b.leave(next)
 		}
-		// Hand-overs are counted together: what the next waiter does for its grant need not
-		// end with the call that grants it.
-		const handOvers = 20
-		before := a.driver.Exchanges() + b.driver.Exchanges()
-		a.leave(held)
-		for i, next := range waiting[:handOvers] {
-			b.await(next)
-			if i < handOvers-1 {
-				b.leave(next)
-			}
-		}
-		t.quiet(b.driver.Exchanges)
-		if used := a.driver.Exchanges() + b.driver.Exchanges() - before; used > handOvers*most {
-			t.Fatalf("%d hand-overs took %d exchanges with %d waiters", handOvers, used, n)
-		}
-		cost("Leave of a waiting ticket", b, func() { b.leave(waiting[n/2]) })
-		cost("Ask", a, func() {
-			if err := a.driver.Ask(t.ctx, "q", waiting[n-1].ID, driver.Revoke); err != nil {
-				t.Fatalf("Ask: %v", err)
-			}
-		})
-		cost("Load", a, func() { t.is(a.driver, "c", driver.Cell{}) })
-		cost("Swap", a, func() { t.swap(a.driver, set("c", 0, "v")) })
-		cost("Open", a, func() { t.session(a.driver, t.TTL) })
-		cost("Close", a, func() {
-			if err := a.Close(t.ctx); err != nil {
-				t.Fatalf("Close: %v", err)
-			}
-		})
-	},
-}
+	}
+	t.quiet(b.driver.Exchanges)
+	if used := a.driver.Exchanges() + b.driver.Exchanges() - before; used > handOvers*most {
+		t.Fatalf("%d hand-overs took %d exchanges with %d waiters", handOvers, used, n)
+	}
+	cost("Leave of a waiting ticket", b, func() { b.leave(waiting[n/2]) })
+	cost("Ask", a, func() {
+		t.OK(a.driver.Ask(t.Ctx, "q", waiting[n-1].ID, driver.Revoke), "Ask")
+	})
+	cost("Load", a, func() { t.holds(a.driver, "c", driver.Cell{}) })
+	cost("Swap", a, func() { t.swap(a.driver, set("c", 0, "v")) })
+	cost("Open", a, func() { t.session(a.driver, t.TTL) })
+	cost("Close", a, func() {
+		t.OK(a.Close(t.Ctx), "Close")
+	})
+})
 
 // The work of a hand-over does not grow with the length of the line.
-var handOverCost = rule{
-	name: "HandOverCost",
-	says: []string{"While it waits it causes no exchanges but those of Renew and of its own grant.", "Leave takes the ticket out of its queue and grants whoever is next in the same exchange."},
-	check: func(t *trial) {
-		for _, n := range []int{10, t.size(1000, 100)} {
-			clients := []*client{t.client(), t.client(), t.client()}
-			queue := fmt.Sprintf("of %d", n)
-			front := clients[0].hold(t.exclusive(queue))
-			tickets := make([]driver.Ticket, n)
-			for i := range n {
-				tickets[i] = clients[i%3].wait(t.exclusive(queue))
-			}
-			ctx, cancel := context.WithCancel(t.ctx)
-			granted := make([]chan error, n)
-			for i := range n {
-				granted[i] = make(chan error, 1)
-				t.calls.Go(func() {
-					_, err := clients[i%3].Await(ctx, tickets[i])
-					granted[i] <- err
-				})
-			}
-			count := func() (sum uint64) {
-				for _, c := range clients {
-					sum += c.driver.Exchanges()
-				}
-				return sum
-			}
-			last := t.quiet(count)
-			clients[0].leave(front)
-			const handOvers = 9
-			for i := range handOvers {
-				if err := <-granted[i]; err != nil {
-					t.Fatalf("Await of the next ticket, number %d: %v", i+1, err)
-				}
-				clients[i%3].leave(tickets[i])
-			}
-			if err := <-granted[handOvers]; err != nil {
-				t.Fatalf("Await of the ticket after %d hand-overs: %v", handOvers, err)
-			}
-			used := count() - last
-			cancel()
-			if used > 6*(handOvers+1) {
-				t.Fatalf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
-			}
-			t.Logf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
+var _ = rules.Add(rule{Name: "HandOverCost", Says: []string{
+	"While it waits it causes no exchanges but those of Renew and of its own grant.",
+	"Leave takes the ticket out of its queue and grants whoever is next in the same exchange.",
+}}, func(t *trial) {
+	for _, n := range []int{10, t.size(1000, 100)} {
+		clients := []*client{t.client(), t.client(), t.client()}
+		queue := fmt.Sprintf("of %d", n)
+		front := clients[0].hold(t.exclusive(queue))
+		tickets := make([]driver.Ticket, n)
+		for i := range n {
+			tickets[i] = clients[i%3].wait(t.exclusive(queue))
 		}
-	},
-}
+		ctx, cancel := context.WithCancel(t.Ctx)
+		granted := make([]chan error, n)
+		for i := range n {
+			granted[i] = make(chan error, 1)
+			t.Calls.Go(func() {
+				_, err := clients[i%3].Await(ctx, tickets[i])
+				granted[i] <- err
+			})
+		}
+		count := func() (sum uint64) {
+			for _, c := range clients {
+				sum += c.driver.Exchanges()
+			}
+			return sum
+		}
+		last := t.quiet(count)
+		clients[0].leave(front)
+		const handOvers = 9
+		for i := range handOvers {
+			t.OK(<-granted[i], "Await of the next ticket, number %d", i+1)
+			clients[i%3].leave(tickets[i])
+		}
+		t.OK(<-granted[handOvers], "Await of the ticket after %d hand-overs", handOvers)
+		used := count() - last
+		cancel()
+		if used > 6*(handOvers+1) {
+			t.Fatalf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
+		}
+		t.Logf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
+	}
+})

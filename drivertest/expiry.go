@@ -10,186 +10,161 @@ import (
 
 const expires = "A ticket that has not been renewed for the session's TTL leaves by itself, held or waiting."
 
-var expiryOfAHeldTicket = rule{
-	name:      "ExpiryOfAHeldTicket",
-	says:      []string{expires},
-	exclusive: true,
-	check: func(t *trial) {
-		a, b, c := t.mortal(), t.client(), t.client()
-		held := a.lease(a.hold(t.exclusive("q")))
-		next := b.behind(t.exclusive("q"))
-		last := c.wait(t.exclusive("q"))
-		next.notBefore(held.end(), "which nobody renewed")
-		c.waits(last)
-		t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
+var _ = rules.Add(rule{Name: "ExpiryOfAHeldTicket", Exclusive: true, Says: []string{expires}}, func(t *trial) {
+	a, b, c := t.mortal(), t.client(), t.client()
+	held := a.lease(a.hold(t.exclusive("q")))
+	next := b.behind(t.exclusive("q"))
+	last := c.wait(t.exclusive("q"))
+	next.notBefore(held.end(), "which nobody renewed")
+	c.waits(last)
+	t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
 
-		// Whoever held it is told so, and cannot take it from the next one.
-		var answer []driver.Renewed
-		if err := t.known(func() (err error) {
-			answer, err = a.Renew(t.ctx, []driver.Ticket{held.ticket})
-			return err
-		}); err == nil {
-			if len(answer) != 1 || answer[0].State != driver.Gone {
-				t.Fatalf("Renew of a ticket that has run out: %+v", answer)
-			}
-		} else if !errors.Is(err, driver.ErrSession) {
-			t.Fatalf("Renew of a ticket that has run out: %v", err)
+	// Whoever held it is told so, and cannot take it from the next one.
+	var answer []driver.Renewed
+	if err := t.known(func() (err error) {
+		answer, err = a.Renew(t.Ctx, []driver.Ticket{held.ticket})
+		return err
+	}); err == nil {
+		if len(answer) != 1 || answer[0].State != driver.Gone {
+			t.Fatalf("Renew of a ticket that has run out: %+v", answer)
 		}
-		leave := func() error { return a.Leave(t.ctx, held.ticket, true) }
-		if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-			t.Fatalf("Leave of a ticket that has run out: %v", err)
-		}
-		t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
-	},
-}
+	} else if !errors.Is(err, driver.ErrSession) {
+		t.Fatalf("Renew of a ticket that has run out: %v", err)
+	}
+	leave := func() error { return a.Leave(t.Ctx, held.ticket, true) }
+	if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		t.Fatalf("Leave of a ticket that has run out: %v", err)
+	}
+	t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
+})
 
-var expiryOfAWaitingTicket = rule{
-	name: "ExpiryOfAWaitingTicket",
-	says: []string{expires},
-
-	exclusive: true,
-	check: func(t *trial) {
-		a, c := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		began := a.driver.Now() // a ticket may end with its session
-		b := t.mortal()
-		next := b.wait(t.exclusive("q"))
-		if t.fixes() {
-			b.wait(t.fixed("q", 10*limit)) // its end would begin with the grant
-		}
-		last := c.wait(t.exclusive("q"))
-		c.beat(last)
-		t.eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })
-		if early := began.Add(b.TTL).Sub(a.driver.Now()); early > 0 {
-			t.Fatalf("a waiting ticket ran out %v before its TTL", early)
-		}
-		t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{last})
-		if _, err := b.Await(t.ctx, next); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-			t.Fatalf("Await of a ticket that has run out: %v", err)
-		}
-		a.leave(held)
-		c.await(last)
-	},
-}
+var _ = rules.Add(rule{Name: "ExpiryOfAWaitingTicket", Exclusive: true, Says: []string{expires}}, func(t *trial) {
+	a, c := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	began := a.driver.Now() // a ticket may end with its session
+	b := t.mortal()
+	next := b.wait(t.exclusive("q"))
+	if t.fixes() {
+		b.wait(t.fixed("q", 10*limit)) // its end would begin with the grant
+	}
+	last := c.wait(t.exclusive("q"))
+	c.beat(last)
+	t.Eventually("a waiting ticket runs out", func() bool { return len(t.snapshot(c.driver, "q").Members) == 2 })
+	if early := began.Add(b.TTL).Sub(a.driver.Now()); early > 0 {
+		t.Fatalf("a waiting ticket ran out %v before its TTL", early)
+	}
+	t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{last})
+	if _, err := b.Await(t.Ctx, next); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		t.Fatalf("Await of a ticket that has run out: %v", err)
+	}
+	a.leave(held)
+	c.await(last)
+})
 
 // While something is free, whoever is first in line and needs more than that holds up
 // those behind who would fit: only as long as its session lives.
-var expiryOfAWaiterThatDoesNotFit = rule{
-	name: "ExpiryOfAWaiterThatDoesNotFit",
-	says: []string{expires, firstCome},
-	check: func(t *trial) {
-		a, dead, b := t.client(), t.mortal(), t.client()
-		held := a.hold(permits("q", 2, 3))
-		waiter := dead.leaseOfWaiting(permits("q", 2, 3))
-		small := b.join(permits("q", 1, 3))
-		if small.Held {
-			t.inTime(b.driver, waiter.end())
-			t.Fatalf("a ticket passed one that waited in front of it")
-		}
-		b.beat(small)
-		start := b.driver.Now()
-		small = b.await(small)
-		t.Logf("a waiter of a dead session passed in %v (TTL %v)", b.driver.Now().Sub(start), dead.TTL)
-		t.stands(b.driver, "q", []driver.Ticket{held, small}, nil)
-	},
-}
+var _ = rules.Add(rule{Name: "ExpiryOfAWaiterThatDoesNotFit", Says: []string{expires, firstCome}}, func(t *trial) {
+	a, dead, b := t.client(), t.mortal(), t.client()
+	held := a.hold(permits("q", 2, 3))
+	waiter := dead.leaseOfWaiting(permits("q", 2, 3))
+	small := b.join(permits("q", 1, 3))
+	if small.Held {
+		t.inTime(b.driver, waiter.end())
+		t.Fatalf("a ticket passed one that waited in front of it")
+	}
+	b.beat(small)
+	start := b.driver.Now()
+	small = b.await(small)
+	t.Logf("a waiter of a dead session passed in %v (TTL %v)", b.driver.Now().Sub(start), dead.TTL)
+	t.stands(b.driver, "q", []driver.Ticket{held, small}, nil)
+})
 
 // Many waiters of a dead session in front hold up nobody for longer than one.
-var expiryOfManyInARow = rule{
-	name: "ExpiryOfManyInARow",
-	says: []string{expires, firstCome},
-	check: func(t *trial) {
-		dead, a := t.mortal(), t.client()
-		held := dead.lease(dead.join(t.exclusive("q")))
-		for range 50 {
-			dead.join(t.exclusive("q"))
-		}
-		next := a.behind(t.exclusive("q"))
-		start := a.driver.Now()
-		next.notBefore(held.end(), "which nobody renewed")
-		t.Logf("51 tickets of a dead session passed in %v (TTL %v)", a.driver.Now().Sub(start), dead.TTL)
-	},
-}
+var _ = rules.Add(rule{Name: "ExpiryOfManyInARow", Says: []string{expires, firstCome}}, func(t *trial) {
+	dead, a := t.mortal(), t.client()
+	held := dead.lease(dead.join(t.exclusive("q")))
+	for range 50 {
+		dead.join(t.exclusive("q"))
+	}
+	next := a.behind(t.exclusive("q"))
+	start := a.driver.Now()
+	next.notBefore(held.end(), "which nobody renewed")
+	t.Logf("51 tickets of a dead session passed in %v (TTL %v)", a.driver.Now().Sub(start), dead.TTL)
+})
 
-var renewExtends = rule{
-	name: "RenewExtends",
-	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
-	check: func(t *trial) {
-		a, b := t.mortal(), t.client()
-		held := a.lease(a.hold(t.exclusive("q")))
-		next := b.behind(t.exclusive("q"))
-		held.renewFor(5*a.TTL/2, nil)
-		next.notBefore(held.end(), "which was renewed")
-	},
-}
+var _ = rules.Add(rule{Name: "RenewExtends", Says: []string{
+	"A ticket belongs to the session that joined it and stands as long as that session renews it",
+}}, func(t *trial) {
+	a, b := t.mortal(), t.client()
+	held := a.lease(a.hold(t.exclusive("q")))
+	next := b.behind(t.exclusive("q"))
+	held.renewFor(5*a.TTL/2, nil)
+	next.notBefore(held.end(), "which was renewed")
+})
 
-var renewOfAWaitingTicket = rule{
-	name: "RenewOfAWaitingTicket",
-	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
-	check: func(t *trial) {
-		a, b := t.mortal(), t.client()
-		front := b.hold(t.exclusive("q"))
-		waiting := a.leaseOfWaiting(t.exclusive("q"))
-		waiting.renewFor(5*a.TTL/2, nil)
-		b.leave(front)
-		if _, err := a.Await(t.ctx, waiting.ticket); err != nil {
-			t.inTime(a.driver, waiting.end())
-			t.Fatalf("Await of a ticket that was renewed while it waited: %v", err)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "RenewOfAWaitingTicket", Says: []string{
+	"A ticket belongs to the session that joined it and stands as long as that session renews it",
+}}, func(t *trial) {
+	a, b := t.mortal(), t.client()
+	front := b.hold(t.exclusive("q"))
+	waiting := a.leaseOfWaiting(t.exclusive("q"))
+	waiting.renewFor(5*a.TTL/2, nil)
+	b.leave(front)
+	if _, err := a.Await(t.Ctx, waiting.ticket); err != nil {
+		t.inTime(a.driver, waiting.end())
+		t.Fatalf("Await of a ticket that was renewed while it waited: %v", err)
+	}
+})
 
 const proofSays = "Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."
 
 // The proof of a ticket is what its holder counts from; nobody else may hold
 // before it plus the TTL, however it was got.
-var proof = rule{
-	name:   "Proof",
-	says:   []string{proofSays, "Now reads the steady clock that all proofs of this driver are in: the function [Now], unless the driver lives in simulated time."},
-	across: true,
-	check: func(t *trial) {
-		b, front := t.client(), t.client()
-		type entry struct {
-			why   string
-			lease *lease
-			next  *claim
+var _ = rules.Add(rule{Name: "Proof", Across: true, Says: []string{
+	proofSays,
+	"Now reads the steady clock that all proofs of this driver are in: the function [Now], unless the driver lives in simulated time.",
+}}, func(t *trial) {
+	b, front := t.client(), t.client()
+	type entry struct {
+		why   string
+		lease *lease
+		next  *claim
+	}
+	var entries []entry
+	check := func(why string, l *lease) {
+		t.Helper()
+		now := l.driver.Now()
+		if l.proof > now || l.proof < now.Add(-limit) {
+			t.Fatalf("the proof %v is not in the time of the driver, where it is %v", l.proof, now)
 		}
-		var entries []entry
-		check := func(why string, l *lease) {
-			t.Helper()
-			now := l.driver.Now()
-			if l.proof > now || l.proof < now.Add(-limit) {
-				t.Fatalf("the proof %v is not in the time of the driver, where it is %v", l.proof, now)
-			}
-			entries = append(entries, entry{why, l, b.behind(t.exclusive(l.ticket.Queue))})
-		}
-		for i := range 4 { // at different parts of a TTL
-			part := t.TTL * time.Duration(i) / 4
-			queue := func(s string) string { return fmt.Sprintf("%s%d", s, i) }
+		entries = append(entries, entry{why, l, b.behind(t.exclusive(l.ticket.Queue))})
+	}
+	for i := range 4 { // at different parts of a TTL
+		part := t.TTL * time.Duration(i) / 4
+		queue := func(s string) string { return fmt.Sprintf("%s%d", s, i) }
 
-			joins := t.mortal()
-			check("from Join", joins.lease(joins.hold(t.exclusive(queue("join")))))
+		joins := t.mortal()
+		check("from Join", joins.lease(joins.hold(t.exclusive(queue("join")))))
 
-			renews := t.mortal()
-			held := renews.lease(renews.hold(t.exclusive(queue("renew"))))
-			time.Sleep(part)
-			held.renewFor(0, nil)
-			check("from Renew", held)
+		renews := t.mortal()
+		held := renews.lease(renews.hold(t.exclusive(queue("renew"))))
+		time.Sleep(part)
+		held.renewFor(0, nil)
+		check("from Renew", held)
 
-			awaits := t.mortal()
-			first := front.hold(t.exclusive(queue("await")))
-			waiting := awaits.leaseOfWaiting(t.exclusive(queue("await")))
-			time.Sleep(part)
-			front.leave(first)
-			got, err := awaits.Await(t.ctx, waiting.ticket)
-			if err != nil {
-				t.inTime(awaits.driver, waiting.end())
-				t.Fatalf("Await: %v", err)
-			}
-			check("from Await", awaits.lease(got))
+		awaits := t.mortal()
+		first := front.hold(t.exclusive(queue("await")))
+		waiting := awaits.leaseOfWaiting(t.exclusive(queue("await")))
+		time.Sleep(part)
+		front.leave(first)
+		got, err := awaits.Await(t.Ctx, waiting.ticket)
+		if err != nil {
+			t.inTime(awaits.driver, waiting.end())
+			t.Fatalf("Await: %v", err)
 		}
-		for _, e := range entries {
-			e.next.notBefore(e.lease.end(), "by its proof "+e.why)
-		}
-	},
-}
+		check("from Await", awaits.lease(got))
+	}
+	for _, e := range entries {
+		e.next.notBefore(e.lease.end(), "by its proof "+e.why)
+	}
+})

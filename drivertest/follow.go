@@ -9,226 +9,207 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 const followSays = "Follow returns the queue as soon as it differs from the state with version after, at once if it already does; \"\" differs from every state. It may skip states, but never misses the last."
 
 const statesDiffer = "States differ if their members do, or the units, grants or fixed ends of these; a renewal makes no other state."
 
-var follow = rule{
-	name:   "Follow",
-	says:   []string{followSays, statesDiffer, "A queue without tickets is empty, not an error."},
-	across: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		watcher := t.driver()
-		q := t.snapshot(watcher, "q")
-		if len(q.Members) != 0 || q.Version == "" || q.Name != "q" {
-			t.Fatalf("Follow of a queue that never was: %+v", q)
-		}
-		quiet := func() {
-			t.Helper()
-			ctx, cancel := t.soon()
-			defer cancel()
-			if got, err := watcher.Follow(ctx, "q", q.Version); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("Follow of a queue that does not change: %+v, %v", got, err)
-			}
-		}
-		// after follows the queue until it is as it must be after the step.
-		after := func(step string, do func(), ok func(q driver.Queue) bool) {
-			t.Helper()
-			done := make(chan error, 1)
-			from := q.Version
-			t.calls.Go(func() {
-				for {
-					got, err := watcher.Follow(t.ctx, "q", from)
-					if err == nil && got.Version == from {
-						err = fmt.Errorf("Follow returned the version it was given, %q", from)
-					}
-					if err != nil || ok(got) {
-						q = got
-						done <- err
-						return
-					}
-					from = got.Version
+var _ = rules.Add(rule{Name: "Follow", Across: true, Says: []string{
+	followSays,
+	statesDiffer,
+	"A queue without tickets is empty, not an error.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	watcher := t.driver()
+	q := t.snapshot(watcher, "q")
+	if len(q.Members) != 0 || q.Version == "" || q.Name != "q" {
+		t.Fatalf("Follow of a queue that never was: %+v", q)
+	}
+	quiet := func() {
+		t.Helper()
+		ctx, cancel := t.soon()
+		defer cancel()
+		t.Is(suite.Of(watcher.Follow(ctx, "q", q.Version)), context.DeadlineExceeded, "Follow of a queue that does not change")
+	}
+	// after follows the queue until it is as it must be after the step.
+	after := func(step string, do func(), ok func(q driver.Queue) bool) {
+		t.Helper()
+		done := make(chan error, 1)
+		from := q.Version
+		t.Calls.Go(func() {
+			for {
+				got, err := watcher.Follow(t.Ctx, "q", from)
+				if err == nil && got.Version == from {
+					err = fmt.Errorf("Follow returned the version it was given, %q", from)
 				}
-			})
-			time.Sleep(2 * time.Millisecond) // so that it waits; if not, the rule is easier to keep
-			do()
-			if err := <-done; err != nil {
-				t.Fatalf("Follow, waiting until %s: %v", step, err)
+				if err != nil || ok(got) {
+					q = got
+					done <- err
+					return
+				}
+				from = got.Version
 			}
-		}
-		members := func(want ...driver.Ticket) func(driver.Queue) bool {
-			return func(q driver.Queue) bool {
-				if len(q.Members) != len(want) {
+		})
+		time.Sleep(2 * time.Millisecond) // so that it waits; if not, the rule is easier to keep
+		do()
+		t.OK(<-done, "Follow, waiting until %s", step)
+	}
+	members := func(want ...driver.Ticket) func(driver.Queue) bool {
+		return func(q driver.Queue) bool {
+			if len(q.Members) != len(want) {
+				return false
+			}
+			for i, m := range q.Members {
+				if m.ID != want[i].ID {
 					return false
 				}
-				for i, m := range q.Members {
-					if m.ID != want[i].ID {
-						return false
-					}
-				}
-				return true
+			}
+			return true
+		}
+	}
+	quiet()
+	var first, second, third driver.Ticket
+	r1, r2, r3 := permits("q", 5, 5), permits("q", 2, 5), permits("q", 3, 5)
+	first, second, third = driver.Ticket{ID: r1.ID, Queue: "q"}, driver.Ticket{ID: r2.ID, Queue: "q"}, driver.Ticket{ID: r3.ID, Queue: "q"}
+	after("the first holds", func() { a.hold(r1) }, members(first))
+	time.Sleep(time.Millisecond) // it stands for longer by so much
+	a.renew(first)
+	quiet() // but for how long it stands
+	after("two wait", func() { b.wait(r2); b.wait(r3) }, members(first, second, third))
+	after("it has shrunk", func() {
+		t.OK(a.Shrink(t.Ctx, first, 3), "Shrink")
+	}, func(q driver.Queue) bool {
+		return len(q.Members) == 3 && q.Members[0].Units == 3 && q.Members[1].Held && !q.Members[2].Held
+	})
+	quiet()
+	after("the third holds", func() { a.leave(first) }, func(q driver.Queue) bool {
+		return len(q.Members) == 2 && q.Members[0].Held && q.Members[1].Held
+	})
+	after("one has left", func() { b.leave(second) }, members(third))
+	if t.fixes() {
+		keep := func(d time.Duration) func() {
+			return func() {
+				t.OK(b.Keep(t.Ctx, third, d), "Keep")
 			}
 		}
+		after("it has a fixed end", keep(10*limit), func(q driver.Queue) bool { return q.Members[0].Fixed })
+		b.renew(third)
 		quiet()
-		var first, second, third driver.Ticket
-		r1, r2, r3 := permits("q", 5, 5), permits("q", 2, 5), permits("q", 3, 5)
-		first, second, third = driver.Ticket{ID: r1.ID, Queue: "q"}, driver.Ticket{ID: r2.ID, Queue: "q"}, driver.Ticket{ID: r3.ID, Queue: "q"}
-		after("the first holds", func() { a.hold(r1) }, members(first))
-		time.Sleep(time.Millisecond) // it stands for longer by so much
-		a.renew(first)
-		quiet() // but for how long it stands
-		after("two wait", func() { b.wait(r2); b.wait(r3) }, members(first, second, third))
-		after("it has shrunk", func() {
-			if err := a.Shrink(t.ctx, first, 3); err != nil {
-				t.Fatalf("Shrink: %v", err)
-			}
-		}, func(q driver.Queue) bool {
-			return len(q.Members) == 3 && q.Members[0].Units == 3 && q.Members[1].Held && !q.Members[2].Held
-		})
-		quiet()
-		after("the third holds", func() { a.leave(first) }, func(q driver.Queue) bool {
-			return len(q.Members) == 2 && q.Members[0].Held && q.Members[1].Held
-		})
-		after("one has left", func() { b.leave(second) }, members(third))
-		if t.fixes() {
-			keep := func(d time.Duration) func() {
-				return func() {
-					if err := b.Keep(t.ctx, third, d); err != nil {
-						t.Fatalf("Keep: %v", err)
-					}
-				}
-			}
-			after("it has a fixed end", keep(10*limit), func(q driver.Queue) bool { return q.Members[0].Fixed })
-			b.renew(third)
-			quiet()
-			after("it has a later one", keep(20*limit), func(q driver.Queue) bool { return q.Members[0].Left > 10*limit })
-		}
-		after("it is empty", func() { b.leave(third) }, members())
-		quiet()
+		after("it has a later one", keep(20*limit), func(q driver.Queue) bool { return q.Members[0].Left > 10*limit })
+	}
+	after("it is empty", func() { b.leave(third) }, members())
+	quiet()
 
-		// Expiry is a change that nobody makes.
-		d := t.mortal()
-		alive := t.client()
-		alive.beat()
-		held := d.lease(d.join(permits("q", 1, 5)))
-		if q = t.snapshot(watcher, "q"); len(q.Members) != 1 {
-			t.inTime(d.driver, held.end())
-			t.Fatalf("the queue of one ticket is %+v", q)
-		}
-		after("a dead session's ticket has left", func() {}, members())
-	},
-}
+	// Expiry is a change that nobody makes.
+	d := t.mortal()
+	alive := t.client()
+	alive.beat()
+	held := d.lease(d.join(permits("q", 1, 5)))
+	if q = t.snapshot(watcher, "q"); len(q.Members) != 1 {
+		t.inTime(d.driver, held.end())
+		t.Fatalf("the queue of one ticket is %+v", q)
+	}
+	after("a dead session's ticket has left", func() {}, members())
+})
 
-var followNeverMissesTheLast = rule{
-	name:   "FollowNeverMissesTheLast",
-	says:   []string{followSays},
-	across: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		watchers := []driver.Driver{t.driver(), t.driver(), a.driver}
-		for range t.size(10, 3) {
-			var last driver.Ticket
-			r := permits("q", 1, 3)
-			t.parallel(len(watchers)+1, func(i int) error {
-				if i < len(watchers) {
-					version := ""
-					for {
-						q, err := watchers[i].Follow(t.ctx, "q", version)
-						if err != nil {
-							return fmt.Errorf("Follow: %w", err)
-						}
-						if len(q.Members) == 1 && q.Members[0].ID == r.ID {
-							return nil
-						}
-						version = q.Version
-					}
-				}
-				for range 10 {
-					time.Sleep(rand.N(200 * time.Microsecond))
-					tk, err := a.Join(t.ctx, permits("q", 2, 3))
+var _ = rules.Add(rule{Name: "FollowNeverMissesTheLast", Across: true, Says: []string{followSays}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	watchers := []driver.Driver{t.driver(), t.driver(), a.driver}
+	for range t.size(10, 3) {
+		var last driver.Ticket
+		r := permits("q", 1, 3)
+		t.Parallel(len(watchers)+1, func(i int) error {
+			if i < len(watchers) {
+				version := ""
+				for {
+					q, err := watchers[i].Follow(t.Ctx, "q", version)
 					if err != nil {
-						return err
+						return fmt.Errorf("Follow: %w", err)
 					}
-					tk2, err := b.Join(t.ctx, permits("q", 2, 3))
-					if err != nil {
-						return err
+					if len(q.Members) == 1 && q.Members[0].ID == r.ID {
+						return nil
 					}
-					if err := errors.Join(a.Leave(t.ctx, tk, true), b.Leave(t.ctx, tk2, true)); err != nil {
-						return err
-					}
+					version = q.Version
 				}
-				var err error
-				last, err = b.Join(t.ctx, r)
-				return err
-			})
-			b.leave(last)
-		}
-	},
-}
+			}
+			for range 10 {
+				time.Sleep(rand.N(200 * time.Microsecond))
+				tk, err := a.Join(t.Ctx, permits("q", 2, 3))
+				if err != nil {
+					return err
+				}
+				tk2, err := b.Join(t.Ctx, permits("q", 2, 3))
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(a.Leave(t.Ctx, tk, true), b.Leave(t.Ctx, tk2, true)); err != nil {
+					return err
+				}
+			}
+			var err error
+			last, err = b.Join(t.Ctx, r)
+			return err
+		})
+		b.leave(last)
+	}
+})
 
-var snapshots = rule{
-	name: "Snapshots",
-	says: []string{
-		"Queue is a snapshot of a queue, its members in the order of Join.",
-		"Member is a ticket as inspection shows it.",
-		"from Queue.Read: how long it stands if nothing renews it",
-		"it has a fixed end, which Left counts to",
-		"the local time before it was read",
-		"for Follow; never \"\"",
-		"of the Join, by the backend's clock",
-		"who and why, a candidate's value; shown by inspection",
-	},
-	check: func(t *trial) {
-		d := t.driver()
-		s, err := d.Open(t.ctx, driver.SessionOptions{TTL: limit, Owner: "an owner: ü"})
-		if err != nil {
-			t.Fatalf("Open: %v", err)
+var _ = rules.Add(rule{Name: "Snapshots", Says: []string{
+	"Queue is a snapshot of a queue, its members in the order of Join.",
+	"Member is a ticket as inspection shows it.",
+	"from Queue.Read: how long it stands if nothing renews it",
+	"it has a fixed end, which Left counts to",
+	"the local time before it was read",
+	"for Follow; never \"\"",
+	"of the Join, by the backend's clock",
+	"who and why, a candidate's value; shown by inspection",
+}}, func(t *trial) {
+	d := t.driver()
+	s, err := d.Open(t.Ctx, driver.SessionOptions{TTL: limit, Owner: "an owner: ü"})
+	t.OK(err, "Open")
+	a := &client{s, d, t, 0}
+	b := t.client()
+	r1, r2, r3 := permits("q", 2, 5), permits("q", 3, 5), permits("q", 1, 5)
+	ids := []string{r1.ID, r2.ID, r3.ID}
+	slices.Sort(ids)
+	r1.ID, r2.ID, r3.ID = ids[2], ids[1], ids[0] // the order of Join is not that of the IDs
+	r1.Note = []byte("a note: \x00\xff ü")
+	r2Left := a.TTL
+	if t.fixes() {
+		r2.Hold, r2Left = 5*limit, 5*limit
+	}
+	first, second, third := a.hold(r1), a.hold(r2), b.wait(r3)
+	r1.Note[0] = 'X' // the caller's bytes are the caller's
+	q := t.snapshot(b.driver, "q")
+	if q.Name != "q" || q.Kind != driver.Semaphore || q.Capacity != 5 || len(q.Members) != 3 || q.Version == "" {
+		t.Fatalf("the snapshot is %+v", q)
+	}
+	if now := b.driver.Now(); q.Read > now || q.Read < now.Add(-limit) {
+		t.Fatalf("the snapshot was read at %v, and it is %v", q.Read, now)
+	}
+	for i, want := range []driver.Member{
+		{ID: r1.ID, Owner: "an owner: ü", Note: []byte("a note: \x00\xff ü"), Units: 2, Held: true, Token: first.Token, Left: a.TTL},
+		{ID: r2.ID, Owner: "an owner: ü", Units: 3, Held: true, Token: second.Token, Left: r2Left, Fixed: r2.Hold > 0},
+		{ID: third.ID, Owner: "drivertest", Units: 1, Left: b.TTL},
+	} {
+		got := q.Members[i]
+		if got.ID != want.ID || got.Owner != want.Owner || string(got.Note) != string(want.Note) || got.Units != want.Units ||
+			got.Held != want.Held || got.Token != want.Token || got.Fixed != want.Fixed {
+			t.Fatalf("member %d is %+v, not %+v", i, got, want)
 		}
-		a := &client{s, d, t, 0}
-		b := t.client()
-		r1, r2, r3 := permits("q", 2, 5), permits("q", 3, 5), permits("q", 1, 5)
-		ids := []string{r1.ID, r2.ID, r3.ID}
-		slices.Sort(ids)
-		r1.ID, r2.ID, r3.ID = ids[2], ids[1], ids[0] // the order of Join is not that of the IDs
-		r1.Note = []byte("a note: \x00\xff ü")
-		r2Left := a.TTL
-		if t.fixes() {
-			r2.Hold, r2Left = 5*limit, 5*limit
+		if got.Left <= 0 || got.Left > want.Left+time.Second {
+			t.Fatalf("member %d stands for %v, and not for %v at most", i, got.Left, want.Left)
 		}
-		first, second, third := a.hold(r1), a.hold(r2), b.wait(r3)
-		r1.Note[0] = 'X' // the caller's bytes are the caller's
-		q := t.snapshot(b.driver, "q")
-		if q.Name != "q" || q.Kind != driver.Semaphore || q.Capacity != 5 || len(q.Members) != 3 || q.Version == "" {
-			t.Fatalf("the snapshot is %+v", q)
+		if got.Since.IsZero() || i > 0 && got.Since.Before(q.Members[i-1].Since) {
+			t.Fatalf("member %d joined at %v", i, got.Since)
 		}
-		if now := b.driver.Now(); q.Read > now || q.Read < now.Add(-limit) {
-			t.Fatalf("the snapshot was read at %v, and it is %v", q.Read, now)
+	}
+	if len(q.Members[0].Note) > 0 {
+		q.Members[0].Note[0] = 'X'
+		if string(t.snapshot(b.driver, "q").Members[0].Note) != "a note: \x00\xff ü" {
+			t.Fatalf("the note changed with the caller's slice")
 		}
-		for i, want := range []driver.Member{
-			{ID: r1.ID, Owner: "an owner: ü", Note: []byte("a note: \x00\xff ü"), Units: 2, Held: true, Token: first.Token, Left: a.TTL},
-			{ID: r2.ID, Owner: "an owner: ü", Units: 3, Held: true, Token: second.Token, Left: r2Left, Fixed: r2.Hold > 0},
-			{ID: third.ID, Owner: "drivertest", Units: 1, Left: b.TTL},
-		} {
-			got := q.Members[i]
-			if got.ID != want.ID || got.Owner != want.Owner || string(got.Note) != string(want.Note) || got.Units != want.Units ||
-				got.Held != want.Held || got.Token != want.Token || got.Fixed != want.Fixed {
-				t.Fatalf("member %d is %+v, not %+v", i, got, want)
-			}
-			if got.Left <= 0 || got.Left > want.Left+time.Second {
-				t.Fatalf("member %d stands for %v, and not for %v at most", i, got.Left, want.Left)
-			}
-			if got.Since.IsZero() || i > 0 && got.Since.Before(q.Members[i-1].Since) {
-				t.Fatalf("member %d joined at %v", i, got.Since)
-			}
-		}
-		if len(q.Members[0].Note) > 0 {
-			q.Members[0].Note[0] = 'X'
-			if string(t.snapshot(b.driver, "q").Members[0].Note) != "a note: \x00\xff ü" {
-				t.Fatalf("the note changed with the caller's slice")
-			}
-		}
-	},
-}
+	}
+})

@@ -89,24 +89,24 @@ func lockHistory(t *trial, capacity int64, request func() driver.Request) {
 	clients := []*client{t.client(), t.client(), t.client()}
 	h := &history{}
 	times := t.size(40, 15)
-	t.parallel(workers, func(i int) error {
+	t.Parallel(workers, func(i int) error {
 		c := clients[i%len(clients)]
 		for range times {
 			r := request()
 			var tk driver.Ticket
 			err := h.record(i, lockStep{r.Units, true}, func() (any, error) {
 				var err error
-				if tk, err = c.Join(t.ctx, r); err != nil {
+				if tk, err = c.Join(t.Ctx, r); err != nil {
 					return nil, err
 				}
 				if !r.NoWait && rand.IntN(4) == 0 { // give up, then come back
-					ctx, cancel := context.WithCancel(t.ctx)
+					ctx, cancel := context.WithCancel(t.Ctx)
 					cancel()
 					if _, err := c.Await(ctx, tk); err != nil && !errors.Is(err, context.Canceled) {
 						return nil, err
 					}
 				}
-				tk, err = c.Await(t.ctx, tk)
+				tk, err = c.Await(t.Ctx, tk)
 				return tk.Token, err
 			})
 			if errors.Is(err, driver.ErrBusy) {
@@ -116,7 +116,7 @@ func lockHistory(t *trial, capacity int64, request func() driver.Request) {
 				return err
 			}
 			time.Sleep(rand.N(100 * time.Microsecond))
-			err = h.record(i, lockStep{r.Units, false}, func() (any, error) { return nil, c.Leave(t.ctx, tk, true) })
+			err = h.record(i, lockStep{r.Units, false}, func() (any, error) { return nil, c.Leave(t.Ctx, tk, true) })
 			if err != nil {
 				return err
 			}
@@ -127,40 +127,34 @@ func lockHistory(t *trial, capacity int64, request func() driver.Request) {
 	t.stands(clients[0].driver, "q", nil, nil)
 }
 
-var concurrentLocks = rule{
-	name:      "ConcurrentLocks",
-	says:      []string{theRule, concurrently, tokensGrow},
-	exclusive: true,
-	across:    true,
-	check: func(t *trial) {
-		lockHistory(t, t.shape.capacity, func() driver.Request {
-			r := t.exclusive("q")
-			r.NoWait = rand.IntN(4) == 0
-			return r
-		})
-	},
-}
+var _ = rules.Add(rule{Name: "ConcurrentLocks", Exclusive: true, Across: true, Says: []string{
+	theRule,
+	concurrently,
+	tokensGrow,
+}}, func(t *trial) {
+	lockHistory(t, t.shape.capacity, func() driver.Request {
+		r := t.exclusive("q")
+		r.NoWait = rand.IntN(4) == 0
+		return r
+	})
+})
 
-var concurrentReadersAndWriters = rule{
-	name: "ConcurrentReadersAndWriters",
-	says: []string{theRule, concurrently, tokensGrow},
-	check: func(t *trial) {
-		lockHistory(t, driver.RWCapacity, func() driver.Request {
-			if rand.IntN(3) == 0 {
-				return writer("q")
-			}
-			return reader("q")
-		})
-	},
-}
+var _ = rules.Add(rule{Name: "ConcurrentReadersAndWriters", Says: []string{
+	theRule,
+	concurrently,
+	tokensGrow,
+}}, func(t *trial) {
+	lockHistory(t, driver.RWCapacity, func() driver.Request {
+		if rand.IntN(3) == 0 {
+			return writer("q")
+		}
+		return reader("q")
+	})
+})
 
-var concurrentPermits = rule{
-	name: "ConcurrentPermits",
-	says: []string{theRule, concurrently},
-	check: func(t *trial) {
-		lockHistory(t, 5, func() driver.Request { return permits("q", 1+rand.Int64N(5), 5) })
-	},
-}
+var _ = rules.Add(rule{Name: "ConcurrentPermits", Says: []string{theRule, concurrently}}, func(t *trial) {
+	lockHistory(t, 5, func() driver.Request { return permits("q", 1+rand.Int64N(5), 5) })
+})
 
 type cellStep struct {
 	swap driver.Swap
@@ -200,50 +194,49 @@ var cellModel = porcupine.Model{
 	},
 }
 
-var concurrentCells = rule{
-	name:   "ConcurrentCells",
-	says:   []string{swapSays, concurrently, "Repeated with the same ID within SwapMemory it changes nothing more and returns the first result."},
-	across: true,
-	check: func(t *trial) {
-		const workers = 6
-		drivers := []driver.Driver{t.driver(), t.driver(), t.driver()}
-		h := &history{}
-		times := t.size(60, 20)
-		t.parallel(workers, func(i int) error {
-			d := drivers[i%len(drivers)]
-			var seen driver.Cell
-			for n := range times {
-				if rand.IntN(2) == 0 {
-					err := h.record(i, cellStep{load: true}, func() (_ any, err error) {
-						seen, err = d.Load(t.ctx, "c")
-						return cellResult{cell: string(seen.Value), version: seen.Version}, err
-					})
-					if err != nil {
-						return err
-					}
-				}
-				s := set("c", seen.Version, fmt.Sprintf("%d by %d", n, i))
-				if rand.IntN(4) == 0 {
-					s = remove("c", seen.Version)
-				}
-				time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
-				err := h.record(i, cellStep{swap: s}, func() (any, error) {
-					c, err := d.Swap(t.ctx, s)
-					for range rand.IntN(3) { // as if the reply had been lost
-						c, err = d.Swap(t.ctx, s)
-					}
-					if errors.Is(err, driver.ErrConflict) {
-						return cellResult{conflict: true}, nil
-					}
-					seen = c
-					return cellResult{cell: string(c.Value), version: c.Version}, err
+var _ = rules.Add(rule{Name: "ConcurrentCells", Across: true, Says: []string{
+	swapSays,
+	concurrently,
+	"Repeated with the same ID within SwapMemory it changes nothing more and returns the first result.",
+}}, func(t *trial) {
+	const workers = 6
+	drivers := []driver.Driver{t.driver(), t.driver(), t.driver()}
+	h := &history{}
+	times := t.size(60, 20)
+	t.Parallel(workers, func(i int) error {
+		d := drivers[i%len(drivers)]
+		var seen driver.Cell
+		for n := range times {
+			if rand.IntN(2) == 0 {
+				err := h.record(i, cellStep{load: true}, func() (_ any, err error) {
+					seen, err = d.Load(t.Ctx, "c")
+					return cellResult{cell: string(seen.Value), version: seen.Version}, err
 				})
 				if err != nil {
 					return err
 				}
 			}
-			return nil
-		})
-		h.check(t, cellModel)
-	},
-}
+			s := set("c", seen.Version, fmt.Sprintf("%d by %d", n, i))
+			if rand.IntN(4) == 0 {
+				s = remove("c", seen.Version)
+			}
+			time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
+			err := h.record(i, cellStep{swap: s}, func() (any, error) {
+				c, err := d.Swap(t.Ctx, s)
+				for range rand.IntN(3) { // as if the reply had been lost
+					c, err = d.Swap(t.Ctx, s)
+				}
+				if errors.Is(err, driver.ErrConflict) {
+					return cellResult{conflict: true}, nil
+				}
+				seen = c
+				return cellResult{cell: string(c.Value), version: c.Version}, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	h.check(t, cellModel)
+})

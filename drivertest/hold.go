@@ -24,234 +24,190 @@ func (t *trial) fixes() bool {
 	return !cannot
 }
 
-var holdEndsByItself = rule{
-	name:      "HoldEndsByItself",
-	says:      []string{fixedEnd},
-	exclusive: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.fixed("q", t.TTL/2))
-		a.beat(held)
-		next := b.behind(t.exclusive("q"))
-		next.notBefore(held.Proof.Add(t.TTL/2), "by its Hold")
-		if r, ok := a.renew(held)[held.ID]; !ok || r.State != driver.Gone {
-			t.Fatalf("Renew of a ticket whose Hold has ended: %+v", r)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "HoldEndsByItself", Exclusive: true, Says: []string{fixedEnd}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.fixed("q", t.TTL/2))
+	a.beat(held)
+	next := b.behind(t.exclusive("q"))
+	next.notBefore(held.Proof.Add(t.TTL/2), "by its Hold")
+	if r, ok := a.renew(held)[held.ID]; !ok || r.State != driver.Gone {
+		t.Fatalf("Renew of a ticket whose Hold has ended: %+v", r)
+	}
+})
 
-var holdOutlivesItsSession = rule{
-	name: "HoldOutlivesItsSession",
-	says: []string{fixedEnd},
-	check: func(t *trial) {
-		b := t.client()
-		d := 5 * t.TTL / 2
-		unrenewed := t.mortal()
-		first := unrenewed.hold(t.fixed("unrenewed", d))
+var _ = rules.Add(rule{Name: "HoldOutlivesItsSession", Says: []string{fixedEnd}}, func(t *trial) {
+	b := t.client()
+	d := 5 * t.TTL / 2
+	unrenewed := t.mortal()
+	first := unrenewed.hold(t.fixed("unrenewed", d))
 
-		closed := t.client()
-		second := closed.hold(t.fixed("closed", d))
-		if err := closed.Close(t.ctx); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
+	closed := t.client()
+	second := closed.hold(t.fixed("closed", d))
+	t.OK(closed.Close(t.Ctx), "Close")
 
-		drv, shut := t.guest()
-		dead := t.session(drv, t.TTL)
-		third := dead.hold(t.fixed("dead", d))
-		if err := shut(); err != nil {
-			t.Fatalf("Close of the driver: %v", err)
-		}
+	drv, shut := t.guest()
+	dead := t.session(drv, t.TTL)
+	third := dead.hold(t.fixed("dead", d))
+	t.OK(shut(), "Close of the driver")
 
-		var next []*claim
-		all := []driver.Ticket{first, second, third}
-		for _, tk := range all {
-			next = append(next, b.behind(t.exclusive(tk.Queue)))
-		}
-		for i, tk := range all {
-			next[i].notBefore(tk.Proof.Add(d), "by its Hold, in the queue "+tk.Queue)
-		}
-	},
-}
+	var next []*claim
+	all := []driver.Ticket{first, second, third}
+	for _, tk := range all {
+		next = append(next, b.behind(t.exclusive(tk.Queue)))
+	}
+	for i, tk := range all {
+		next[i].notBefore(tk.Proof.Add(d), "by its Hold, in the queue "+tk.Queue)
+	}
+})
 
-var holdBeginsWithTheGrant = rule{
-	name: "HoldBeginsWithTheGrant",
-	says: []string{"0: as long as it is renewed; else it ends this long after the grant"},
-	check: func(t *trial) {
-		front, a, b := t.client(), t.client(), t.client()
-		first := front.hold(t.exclusive("q")) // which no Renew makes a stray
-		waiting := a.wait(t.fixed("q", t.TTL))
-		next := b.behind(t.exclusive("q"))
-		time.Sleep(t.TTL / 2)
-		front.leave(first)
-		ctx, cancel := context.WithTimeout(t.ctx, t.patience()/3)
-		defer cancel()
-		got, err := a.Await(ctx, waiting)
-		if err != nil {
-			t.Fatalf("Await of a ticket with a Hold, after the one in front has left: %v%s", err, t.state(a.driver, "q"))
+var _ = rules.Add(rule{Name: "HoldBeginsWithTheGrant", Says: []string{
+	"0: as long as it is renewed; else it ends this long after the grant",
+}}, func(t *trial) {
+	front, a, b := t.client(), t.client(), t.client()
+	first := front.hold(t.exclusive("q")) // which no Renew makes a stray
+	waiting := a.wait(t.fixed("q", t.TTL))
+	next := b.behind(t.exclusive("q"))
+	time.Sleep(t.TTL / 2)
+	front.leave(first)
+	ctx, cancel := context.WithTimeout(t.Ctx, t.Patience/3)
+	defer cancel()
+	got, err := a.Await(ctx, waiting)
+	if err != nil {
+		t.Fatalf("Await of a ticket with a Hold, after the one in front has left: %v%s", err, t.state(a.driver, "q"))
+	}
+	for _, m := range t.snapshot(a.driver, "q").Members {
+		if m.ID == got.ID && !m.Fixed {
+			t.Fatalf("a ticket with a Hold that has waited is held without a fixed end: %+v", m)
 		}
-		for _, m := range t.snapshot(a.driver, "q").Members {
-			if m.ID == got.ID && !m.Fixed {
-				t.Fatalf("a ticket with a Hold that has waited is held without a fixed end: %+v", m)
-			}
-		}
-		next.notBefore(got.Proof.Add(t.TTL), "by its Hold")
-	},
-}
+	}
+	next.notBefore(got.Proof.Add(t.TTL), "by its Hold")
+})
 
-var keep = rule{
-	name: "Keep",
-	says: []string{"Keep makes a held ticket end d from now, sooner or later than it would have, and whatever its session does."},
-	check: func(t *trial) {
-		b := t.client()
-		type entry struct {
-			next *claim
-			end  driver.Instant
-		}
-		var entries []entry
-		// keep gives the ticket an end, which counts from now.
-		keep := func(a *client, held driver.Ticket, d time.Duration) {
-			t.Helper()
-			next := b.behind(t.exclusive(held.Queue))
-			before := a.driver.Now()
-			if err := a.Keep(t.ctx, held, d); err != nil {
-				t.Fatalf("Keep of %q: %v", held.Queue, err)
-			}
-			entries = append(entries, entry{next, before.Add(d)})
-		}
-		a := t.client()
-		later := a.hold(t.fixed("later", limit))
-		if err := a.Keep(t.ctx, later, 3*limit); err != nil {
-			t.Fatalf("Keep for longer: %v", err)
-		}
-		sooner := a.hold(t.fixed("sooner", 10*limit))
-		plain := a.hold(t.exclusive("plain"))
-		a.beat(sooner, plain)
-		keep(a, sooner, t.TTL/2)
-		keep(a, plain, t.TTL)
+var _ = rules.Add(rule{Name: "Keep", Says: []string{
+	"Keep makes a held ticket end d from now, sooner or later than it would have, and whatever its session does.",
+}}, func(t *trial) {
+	b := t.client()
+	type entry struct {
+		next *claim
+		end  driver.Instant
+	}
+	var entries []entry
+	// keep gives the ticket an end, which counts from now.
+	keep := func(a *client, held driver.Ticket, d time.Duration) {
+		t.Helper()
+		next := b.behind(t.exclusive(held.Queue))
+		before := a.driver.Now()
+		t.OK(a.Keep(t.Ctx, held, d), "Keep of %q", held.Queue)
+		entries = append(entries, entry{next, before.Add(d)})
+	}
+	a := t.client()
+	later := a.hold(t.fixed("later", limit))
+	t.OK(a.Keep(t.Ctx, later, 3*limit), "Keep for longer")
+	sooner := a.hold(t.fixed("sooner", 10*limit))
+	plain := a.hold(t.exclusive("plain"))
+	a.beat(sooner, plain)
+	keep(a, sooner, t.TTL/2)
+	keep(a, plain, t.TTL)
 
-		again := a.hold(t.fixed("again", t.TTL))
-		if err := a.Keep(t.ctx, again, 10*limit); err != nil {
-			t.inTime(a.driver, again.Proof.Add(t.TTL))
-			t.Fatalf("Keep of a ticket before its end: %v", err)
-		}
-		keep(a, again, 2*t.TTL)
+	again := a.hold(t.fixed("again", t.TTL))
+	if err := a.Keep(t.Ctx, again, 10*limit); err != nil {
+		t.inTime(a.driver, again.Proof.Add(t.TTL))
+		t.Fatalf("Keep of a ticket before its end: %v", err)
+	}
+	keep(a, again, 2*t.TTL)
 
-		closed := t.client()
-		keep(closed, closed.hold(t.exclusive("closed")), 2*t.TTL)
-		if err := closed.Close(t.ctx); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
-		for _, e := range entries {
-			e.next.notBefore(e.end, "by Keep, in the queue "+e.next.Queue)
-		}
-		if m := t.snapshot(b.driver, "later").Members; len(m) != 1 || !m[0].Fixed || m[0].Left < limit {
-			t.Fatalf("a ticket that was kept for longer is %+v", m)
-		}
-	},
-}
+	closed := t.client()
+	keep(closed, closed.hold(t.exclusive("closed")), 2*t.TTL)
+	t.OK(closed.Close(t.Ctx), "Close")
+	for _, e := range entries {
+		e.next.notBefore(e.end, "by Keep, in the queue "+e.next.Queue)
+	}
+	if m := t.snapshot(b.driver, "later").Members; len(m) != 1 || !m[0].Fixed || m[0].Left < limit {
+		t.Fatalf("a ticket that was kept for longer is %+v", m)
+	}
+})
 
-var keepOfWhatCannotBeKept = rule{
-	name: "KeepOfWhatCannotBeKept",
-	says: []string{
-		"A ticket that waits: ErrInvalid.",
-		"An evicted ticket that would stand for longer than without this, or a ticket that does not stand: ErrGone.",
-	},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held, waiting := a.hold(t.exclusive("q")), a.wait(t.exclusive("q"))
-		if err := a.Keep(t.ctx, waiting, limit); !errors.Is(err, driver.ErrInvalid) {
-			t.Fatalf("Keep of a ticket that waits: %v; it must be ErrInvalid", err)
+var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
+	"A ticket that waits: ErrInvalid.",
+	"An evicted ticket that would stand for longer than without this, or a ticket that does not stand: ErrGone.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held, waiting := a.hold(t.exclusive("q")), a.wait(t.exclusive("q"))
+	if err := a.Keep(t.Ctx, waiting, limit); !errors.Is(err, driver.ErrInvalid) {
+		t.Fatalf("Keep of a ticket that waits: %v; it must be ErrInvalid", err)
+	}
+	t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
+	for _, m := range t.snapshot(a.driver, "q").Members {
+		if m.Fixed {
+			t.Fatalf("a Keep that was refused gave the ticket an end: %+v", m)
 		}
-		t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
-		for _, m := range t.snapshot(a.driver, "q").Members {
-			if m.Fixed {
-				t.Fatalf("a Keep that was refused gave the ticket an end: %+v", m)
-			}
-		}
+	}
 
-		// Nothing makes an evicted ticket stand for longer.
-		mortal := t.mortal()
-		evicted := mortal.lease(mortal.hold(t.exclusive("evicted")))
-		short := a.hold(t.fixed("evicted, with an end", 10*limit))
-		for _, tk := range []driver.Ticket{evicted.ticket, short} {
-			if err := b.driver.Ask(t.ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
-				t.inTime(b.driver, evicted.end())
-				t.Fatalf("Ask: %v", err)
-			}
-		}
-		next := b.behind(t.exclusive("evicted"))
-		for _, k := range []struct {
-			*client
-			tk driver.Ticket
-		}{{mortal, evicted.ticket}, {a, short}, {b, short}} {
-			err := k.Keep(t.ctx, k.tk, 20*limit)
-			if errors.Is(err, driver.ErrSession) {
-				t.inTime(b.driver, evicted.end())
-			}
-			if !errors.Is(err, driver.ErrGone) {
-				t.Fatalf("Keep of an evicted ticket, %q, for longer than it stands: %v; it must be ErrGone", k.tk.Queue, err)
-			}
-		}
-		next.notBefore(evicted.end(), "which was evicted")
-		if m := t.snapshot(b.driver, short.Queue).Members; len(m) == 1 && m[0].Left > 15*limit {
-			t.Fatalf("an evicted ticket with a fixed end stands for %v", m[0].Left)
-		}
-
-		// It may end sooner.
-		sooner := a.hold(t.exclusive("sooner"))
-		if err := b.driver.Ask(t.ctx, "sooner", sooner.ID, driver.Evict); err != nil {
+	// Nothing makes an evicted ticket stand for longer.
+	mortal := t.mortal()
+	evicted := mortal.lease(mortal.hold(t.exclusive("evicted")))
+	short := a.hold(t.fixed("evicted, with an end", 10*limit))
+	for _, tk := range []driver.Ticket{evicted.ticket, short} {
+		if err := b.driver.Ask(t.Ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
+			t.inTime(b.driver, evicted.end())
 			t.Fatalf("Ask: %v", err)
 		}
-		before := a.driver.Now()
-		if err := a.Keep(t.ctx, sooner, t.TTL/4); err != nil {
-			t.Fatalf("Keep of an evicted ticket for a shorter time: %v", err)
+	}
+	next := b.behind(t.exclusive("evicted"))
+	for _, k := range []struct {
+		*client
+		tk driver.Ticket
+	}{{mortal, evicted.ticket}, {a, short}, {b, short}} {
+		err := k.Keep(t.Ctx, k.tk, 20*limit)
+		if errors.Is(err, driver.ErrSession) {
+			t.inTime(b.driver, evicted.end())
 		}
-		b.behind(t.exclusive("sooner")).notBefore(before.Add(t.TTL/4), "by Keep")
-	},
-}
+		if !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("Keep of an evicted ticket, %q, for longer than it stands: %v; it must be ErrGone", k.tk.Queue, err)
+		}
+	}
+	next.notBefore(evicted.end(), "which was evicted")
+	if m := t.snapshot(b.driver, short.Queue).Members; len(m) == 1 && m[0].Left > 15*limit {
+		t.Fatalf("an evicted ticket with a fixed end stands for %v", m[0].Left)
+	}
 
-var keepByAnotherSession = rule{
-	name:   "KeepByAnotherSession",
-	says:   []string{"It also serves tickets of other sessions, by their ID, if they have a fixed end already."},
-	across: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		fixed, plain := a.hold(t.fixed("fixed", 10*limit)), a.hold(t.exclusive("plain"))
-		if err := a.Close(t.ctx); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
-		if err := b.Keep(t.ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit); !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Keep of a ticket that does not stand: %v", err)
-		}
-		c := t.client()
-		plain = c.hold(t.exclusive("plain"))
-		if err := b.Keep(t.ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit); err == nil {
-			t.Fatalf("Keep of another session's ticket without a fixed end succeeds")
-		}
-		if m := t.snapshot(b.driver, "plain").Members[0]; m.Fixed {
-			t.Fatalf("another session gave the ticket a fixed end: %+v", m)
-		}
-		next := b.behind(t.exclusive("fixed"))
-		end := b.driver.Now().Add(t.TTL / 2)
-		if err := b.Keep(t.ctx, driver.Ticket{ID: fixed.ID, Queue: "fixed"}, t.TTL/2); err != nil {
-			t.Fatalf("Keep of another session's ticket: %v", err)
-		}
-		next.notBefore(end, "by Keep of another session")
-	},
-}
+	// It may end sooner.
+	sooner := a.hold(t.exclusive("sooner"))
+	t.OK(b.driver.Ask(t.Ctx, "sooner", sooner.ID, driver.Evict), "Ask")
+	before := a.driver.Now()
+	t.OK(a.Keep(t.Ctx, sooner, t.TTL/4), "Keep of an evicted ticket for a shorter time")
+	b.behind(t.exclusive("sooner")).notBefore(before.Add(t.TTL/4), "by Keep")
+})
 
-var keptTicketsEndCleanly = rule{
-	name: "KeptTicketsEndCleanly",
-	says: []string{"A ticket that was joined without Hold ends cleanly then: its holder is done and only keeps others out."},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		next := b.behind(t.exclusive("q"))
-		if err := a.Keep(t.ctx, held, t.TTL/4); err != nil {
-			t.Fatalf("Keep: %v", err)
-		}
-		if got := next.notBefore(0, "that was kept"); got.Inherited {
-			t.Fatalf("the next holder inherits from one that was kept after its work was done")
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "KeepByAnotherSession", Across: true, Says: []string{
+	"It also serves tickets of other sessions, by their ID, if they have a fixed end already.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	fixed, plain := a.hold(t.fixed("fixed", 10*limit)), a.hold(t.exclusive("plain"))
+	t.OK(a.Close(t.Ctx), "Close")
+	t.Is(b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit), driver.ErrGone, "Keep of a ticket that does not stand")
+	c := t.client()
+	plain = c.hold(t.exclusive("plain"))
+	if err := b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit); err == nil {
+		t.Fatalf("Keep of another session's ticket without a fixed end succeeds")
+	}
+	if m := t.snapshot(b.driver, "plain").Members[0]; m.Fixed {
+		t.Fatalf("another session gave the ticket a fixed end: %+v", m)
+	}
+	next := b.behind(t.exclusive("fixed"))
+	end := b.driver.Now().Add(t.TTL / 2)
+	t.OK(b.Keep(t.Ctx, driver.Ticket{ID: fixed.ID, Queue: "fixed"}, t.TTL/2), "Keep of another session's ticket")
+	next.notBefore(end, "by Keep of another session")
+})
+
+var _ = rules.Add(rule{Name: "KeptTicketsEndCleanly", Says: []string{
+	"A ticket that was joined without Hold ends cleanly then: its holder is done and only keeps others out.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	next := b.behind(t.exclusive("q"))
+	t.OK(a.Keep(t.Ctx, held, t.TTL/4), "Keep")
+	if got := next.notBefore(0, "that was kept"); got.Inherited {
+		t.Fatalf("the next holder inherits from one that was kept after its work was done")
+	}
+})

@@ -104,13 +104,13 @@ func overHTTP(m mutant) func(testing.TB) World {
 func TestHostileWorldsFail(t *testing.T) {
 	for name, world := range hostile {
 		t.Run(name, func(t *testing.T) {
-			r, ok := find(name)
+			r, ok := rules.Find(name)
 			if !ok {
 				t.Fatalf("there is no rule %s", name)
 			}
 			b := Backend{World: world, TTL: 500 * time.Millisecond, limit: 10 * time.Second, Small: true}
-			failure := r.verdict(t, b, r.variants("", "")[0])
-			if !strings.Contains(failure, r.says[0]) {
+			failure := verdict(r, t, b, variants(r, "", "")[0])
+			if !strings.Contains(failure, r.Says[0]) {
 				t.Errorf("%s does not notice, or does not say which promise is broken: %q", name, failure)
 			}
 			t.Log(strings.SplitN(failure, "\n", 2)[0])

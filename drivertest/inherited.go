@@ -15,233 +15,201 @@ var deaths = []struct {
 	hold bool                                          // it was joined with a Hold, which runs out
 }{
 	{name: "left uncleanly", die: func(t *trial, a *client, held driver.Ticket) {
-		if err := a.Leave(t.ctx, held, false); err != nil {
-			t.Fatalf("Leave: %v", err)
-		}
+		t.OK(a.Leave(t.Ctx, held, false), "Leave")
 	}},
 	{name: "session closed", die: func(t *trial, a *client, held driver.Ticket) {
-		if err := a.Close(t.ctx); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
+		t.OK(a.Close(t.Ctx), "Close")
 	}},
 	{name: "taken by force", die: func(t *trial, a *client, held driver.Ticket) {
-		if err := t.driver().Ask(t.ctx, held.Queue, held.ID, driver.Force); err != nil {
-			t.Fatalf("Ask: %v", err)
-		}
+		t.OK(t.driver().Ask(t.Ctx, held.Queue, held.ID, driver.Force), "Ask")
 	}},
 	{name: "not renewed"},
 	{name: "not done when its Hold ran out", hold: true},
 }
 
-var inherited = rule{
-	name:      "Inherited",
-	says:      []string{inheritedSays},
-	exclusive: true,
-	across:    true,
-	check: func(t *trial) {
-		if held := t.client().hold(t.exclusive("new")); held.Inherited {
-			t.Fatalf("the first holder of all inherits")
+var _ = rules.Add(rule{Name: "Inherited", Exclusive: true, Across: true, Says: []string{
+	inheritedSays,
+}}, func(t *trial) {
+	if held := t.client().hold(t.exclusive("new")); held.Inherited {
+		t.Fatalf("the first holder of all inherits")
+	}
+	b := t.client()
+	for _, d := range deaths {
+		if d.hold && !t.fixes() {
+			continue
 		}
-		b := t.client()
-		for _, d := range deaths {
-			if d.hold && !t.fixes() {
-				continue
+		for _, waits := range []bool{true, false} {
+			queue := d.name
+			if !waits {
+				queue += ", nobody waiting"
 			}
-			for _, waits := range []bool{true, false} {
-				queue := d.name
-				if !waits {
-					queue += ", nobody waiting"
-				}
-				a, r := t.client(), t.exclusive(queue)
-				switch {
-				case d.hold:
-					r = t.fixed(queue, t.TTL/4)
-				case d.die == nil:
-					a = t.mortal()
-				}
-				held := a.hold(r)
-				if held.Inherited {
-					t.Fatalf("the first holder of the queue %q: %+v", queue, held)
-				}
-				var heir driver.Ticket
-				if waits {
-					heir = b.join(t.exclusive(queue))
-					b.beat(heir)
-				}
-				if d.die != nil {
-					d.die(t, a, held)
-				}
-				if !waits {
-					t.eventually("the holder is gone", func() bool { return len(t.snapshot(b.driver, queue).Members) == 0 })
-					heir = b.join(t.exclusive(queue))
-				}
-				got := b.await(heir)
-				if !got.Inherited {
-					t.Fatalf("the next holder does not inherit, although the last was %s", queue)
-				}
-				after := b.wait(t.exclusive(queue))
-				b.leave(got)
-				if got := b.await(after); got.Inherited {
-					t.Fatalf("a ticket that waited inherits, although the last holder left cleanly")
-				}
+			a, r := t.client(), t.exclusive(queue)
+			switch {
+			case d.hold:
+				r = t.fixed(queue, t.TTL/4)
+			case d.die == nil:
+				a = t.mortal()
+			}
+			held := a.hold(r)
+			if held.Inherited {
+				t.Fatalf("the first holder of the queue %q: %+v", queue, held)
+			}
+			var heir driver.Ticket
+			if waits {
+				heir = b.join(t.exclusive(queue))
+				b.beat(heir)
+			}
+			if d.die != nil {
+				d.die(t, a, held)
+			}
+			if !waits {
+				t.Eventually("the holder is gone", func() bool { return len(t.snapshot(b.driver, queue).Members) == 0 })
+				heir = b.join(t.exclusive(queue))
+			}
+			got := b.await(heir)
+			if !got.Inherited {
+				t.Fatalf("the next holder does not inherit, although the last was %s", queue)
+			}
+			after := b.wait(t.exclusive(queue))
+			b.leave(got)
+			if got := b.await(after); got.Inherited {
+				t.Fatalf("a ticket that waited inherits, although the last holder left cleanly")
 			}
 		}
-	},
-}
+	}
+})
 
 // Readers leave nothing half done, and what a writer left undone is not undone
 // by a reader in between.
-var inheritedAmongReaders = rule{
-	name: "InheritedAmongReaders",
-	says: []string{inheritedSays, "Not clean means that the work under an exclusive ticket may be half done: the next one is told so (Inherited)."},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		r := a.hold(reader("q"))
-		w := b.wait(writer("q"))
-		if err := a.Leave(t.ctx, r, false); err != nil {
-			t.Fatalf("Leave: %v", err)
+var _ = rules.Add(rule{Name: "InheritedAmongReaders", Says: []string{
+	inheritedSays,
+	"Not clean means that the work under an exclusive ticket may be half done: the next one is told so (Inherited).",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	r := a.hold(reader("q"))
+	w := b.wait(writer("q"))
+	t.OK(a.Leave(t.Ctx, r, false), "Leave")
+	if got := b.await(w); got.Inherited {
+		t.Fatalf("a writer inherits from a reader")
+	}
+	r1 := a.wait(reader("q"))
+	r2 := a.wait(reader("q"))
+	w2 := a.wait(writer("q"))
+	t.OK(b.Leave(t.Ctx, w, false), "Leave")
+	for _, r := range []driver.Ticket{r1, r2} {
+		if got := a.await(r); !got.Inherited {
+			t.Fatalf("a reader is not told that the last writer did not leave cleanly")
 		}
-		if got := b.await(w); got.Inherited {
-			t.Fatalf("a writer inherits from a reader")
-		}
-		r1 := a.wait(reader("q"))
-		r2 := a.wait(reader("q"))
-		w2 := a.wait(writer("q"))
-		if err := b.Leave(t.ctx, w, false); err != nil {
-			t.Fatalf("Leave: %v", err)
-		}
-		for _, r := range []driver.Ticket{r1, r2} {
-			if got := a.await(r); !got.Inherited {
-				t.Fatalf("a reader is not told that the last writer did not leave cleanly")
-			}
-			a.leave(r)
-		}
-		if got := a.await(w2); !got.Inherited {
-			t.Fatalf("a writer behind readers is not told that the last writer did not leave cleanly")
-		}
+		a.leave(r)
+	}
+	if got := a.await(w2); !got.Inherited {
+		t.Fatalf("a writer behind readers is not told that the last writer did not leave cleanly")
+	}
 
-		// Each of them is alone.
-		if err := a.Leave(t.ctx, a.hold(writer("alone")), false); err != nil {
-			t.Fatalf("Leave: %v", err)
-		}
-		for range 2 {
-			b.leave(b.hold(reader("alone")))
-		}
-		if got := b.hold(writer("alone")); !got.Inherited {
-			t.Fatalf("a writer after readers is not told that the last writer did not leave cleanly")
-		}
-	},
-}
+	// Each of them is alone.
+	t.OK(a.Leave(t.Ctx, a.hold(writer("alone")), false), "Leave")
+	for range 2 {
+		b.leave(b.hold(reader("alone")))
+	}
+	if got := b.hold(writer("alone")); !got.Inherited {
+		t.Fatalf("a writer after readers is not told that the last writer did not leave cleanly")
+	}
+})
 
 const exclusiveSays = "An exclusive holder is one beside which no other holds, and whose units are the whole capacity, or more if that was lowered, when it leaves."
 
 // Of whoever holds all permits, it is told how it ended also if there are fewer by then. Of others it is not,
 // though they have as many as there are by then.
-var inheritedAfterResize = rule{
-	name: "InheritedAfterResize",
-	says: []string{inheritedSays, exclusiveSays},
-	check: func(t *trial) {
-		b := t.client()
-		one := func(queue string) driver.Request { return permits(queue, 1, 3) }
-		inherits := func(want bool, what string, all ...driver.Ticket) {
-			t.Helper()
-			for _, tk := range all {
-				if got := b.await(tk); got.Inherited != want {
-					t.Fatalf("%s: inherited %v", what, got.Inherited)
-				}
+var _ = rules.Add(rule{Name: "InheritedAfterResize", Says: []string{inheritedSays, exclusiveSays}}, func(t *trial) {
+	b := t.client()
+	one := func(queue string) driver.Request { return permits(queue, 1, 3) }
+	inherits := func(want bool, what string, all ...driver.Ticket) {
+		t.Helper()
+		for _, tk := range all {
+			if got := b.await(tk); got.Inherited != want {
+				t.Fatalf("%s: inherited %v", what, got.Inherited)
 			}
 		}
-		for _, d := range deaths {
-			if d.hold && !t.fixes() {
-				continue
-			}
-			a, r := t.client(), permits(d.name, 3, 3)
-			switch {
-			case d.hold:
-				r.Hold = t.TTL / 4
-			case d.die == nil:
-				a = t.mortal()
-			}
-			held := a.hold(r)
-			first, second, last := b.join(one(d.name)), b.join(one(d.name)), b.join(one(d.name))
-			t.resized(b.driver, d.name, 2)
-			b.beat(first, second, last)
-			if d.die != nil {
-				d.die(t, a, held)
-			}
-			inherits(true, "two that are granted at once, the last holder of all permits was "+d.name, first, second)
-			b.leave(first)
-			inherits(true, "one that waited since then, the last holder of all permits was "+d.name, last)
-			b.leave(second)
-			b.leave(last)
+	}
+	for _, d := range deaths {
+		if d.hold && !t.fixes() {
+			continue
 		}
+		a, r := t.client(), permits(d.name, 3, 3)
+		switch {
+		case d.hold:
+			r.Hold = t.TTL / 4
+		case d.die == nil:
+			a = t.mortal()
+		}
+		held := a.hold(r)
+		first, second, last := b.join(one(d.name)), b.join(one(d.name)), b.join(one(d.name))
+		t.resized(b.driver, d.name, 2)
+		b.beat(first, second, last)
+		if d.die != nil {
+			d.die(t, a, held)
+		}
+		inherits(true, "two that are granted at once, the last holder of all permits was "+d.name, first, second)
+		b.leave(first)
+		inherits(true, "one that waited since then, the last holder of all permits was "+d.name, last)
+		b.leave(second)
+		b.leave(last)
+	}
 
-		a := t.client()
-		dies := func(queue string) {
-			t.Helper()
-			if err := a.Leave(t.ctx, a.hold(permits(queue, 3, 3)), false); err != nil {
-				t.Fatalf("Leave: %v", err)
-			}
-		}
-		dies("cleared")
-		all := b.hold(permits("cleared", 3, 3))
-		next := b.wait(one("cleared"))
-		t.resized(a.driver, "cleared", 2)
-		b.leave(all)
-		inherits(false, "the last holder of all permits left cleanly", next)
+	a := t.client()
+	dies := func(queue string) {
+		t.Helper()
+		t.OK(a.Leave(t.Ctx, a.hold(permits(queue, 3, 3)), false), "Leave")
+	}
+	dies("cleared")
+	all := b.hold(permits("cleared", 3, 3))
+	next := b.wait(one("cleared"))
+	t.resized(a.driver, "cleared", 2)
+	b.leave(all)
+	inherits(false, "the last holder of all permits left cleanly", next)
 
-		for how, clear := range map[string]func(two, other driver.Ticket){
-			"left": func(two, other driver.Ticket) {
-				b.leave(two)
-			},
-			"shrunk": func(two, other driver.Ticket) {
-				if err := b.Shrink(t.ctx, two, 1); err != nil {
-					t.Fatalf("Shrink: %v", err)
-				}
-				b.leave(other)
-			},
-		} {
-			held := a.hold(permits(how, 3, 3))
-			two, other, last := b.wait(permits(how, 2, 3)), b.wait(one(how)), b.wait(one(how))
-			if err := a.Leave(t.ctx, held, false); err != nil {
-				t.Fatalf("Leave: %v", err)
-			}
-			inherits(true, "the last holder of all permits left uncleanly", two, other)
-			t.resized(a.driver, how, 2)
-			clear(two, other)
-			inherits(true, "no holder of all permits has left since then, but one of two has "+how, last)
-		}
-	},
-}
+	for how, clear := range map[string]func(two, other driver.Ticket){
+		"left": func(two, other driver.Ticket) {
+			b.leave(two)
+		},
+		"shrunk": func(two, other driver.Ticket) {
+			t.OK(b.Shrink(t.Ctx, two, 1), "Shrink")
+			b.leave(other)
+		},
+	} {
+		held := a.hold(permits(how, 3, 3))
+		two, other, last := b.wait(permits(how, 2, 3)), b.wait(one(how)), b.wait(one(how))
+		t.OK(a.Leave(t.Ctx, held, false), "Leave")
+		inherits(true, "the last holder of all permits left uncleanly", two, other)
+		t.resized(a.driver, how, 2)
+		clear(two, other)
+		inherits(true, "no holder of all permits has left since then, but one of two has "+how, last)
+	}
+})
 
 // A lost reply must not lose what it said.
-var inheritedIsRepeated = rule{
-	name: "InheritedIsRepeated",
-	says: []string{inheritedSays, joinAgainSays},
-
-	exclusive: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		r := t.exclusive("q")
-		heir := b.wait(r)
-		granted := b.awaiting(heir)
-		if err := a.Leave(t.ctx, held, false); err != nil {
-			t.Fatalf("Leave: %v", err)
+var _ = rules.Add(rule{Name: "InheritedIsRepeated", Exclusive: true, Says: []string{
+	inheritedSays,
+	joinAgainSays,
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	r := t.exclusive("q")
+	heir := b.wait(r)
+	granted := b.awaiting(heir)
+	t.OK(a.Leave(t.Ctx, held, false), "Leave")
+	if got := granted(); !got.Inherited {
+		t.Fatalf("the news of the grant do not say Inherited")
+	}
+	for range 2 {
+		if got := b.await(heir); !got.Inherited {
+			t.Fatalf("Await does not report Inherited")
 		}
-		if got := granted(); !got.Inherited {
-			t.Fatalf("the news of the grant do not say Inherited")
+		if got := b.hold(again(r)); !got.Inherited {
+			t.Fatalf("a repeated Join does not report Inherited")
 		}
-		for range 2 {
-			if got := b.await(heir); !got.Inherited {
-				t.Fatalf("Await does not report Inherited")
-			}
-			if got := b.hold(again(r)); !got.Inherited {
-				t.Fatalf("a repeated Join does not report Inherited")
-			}
-		}
-		if err := b.Leave(t.ctx, heir, false); err != nil && !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Leave: %v", err)
-		}
-	},
-}
+	}
+	if err := b.Leave(t.Ctx, heir, false); err != nil && !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Leave: %v", err)
+	}
+})

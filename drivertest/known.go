@@ -12,7 +12,7 @@ import (
 func (t *trial) known(call func() error) error {
 	for {
 		err := call()
-		if err == nil || driver.IsPermanent(err) || t.ctx.Err() != nil {
+		if err == nil || driver.IsPermanent(err) || t.Ctx.Err() != nil {
 			return err
 		}
 		for _, known := range []error{driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrSession, driver.ErrConflict, driver.ErrInvalid} {

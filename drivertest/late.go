@@ -10,21 +10,20 @@ import (
 
 // What the backend guarantees begins before it answers. Whoever counts from a late
 // answer believes in the ticket for longer than it stands.
-var lateAnswers = rule{
-	name: "LateAnswers",
-	hook: "Late",
-	says: []string{proofSays, "the local time before it was read", "from Queue.Read: how long it stands if nothing renews it"},
-	check: func(t *trial) {
-		l := &latecomer{t, t.client(), t.client()}
-		l.all("one for all", t.exclusive)
-		if !testing.Short() {
-			l.all("permits", func(queue string) driver.Request { return permits(queue, 2, 3) })
-		}
-		if t.fixes() {
-			l.fixed()
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "LateAnswers", Hook: "Late", Says: []string{
+	proofSays,
+	"the local time before it was read",
+	"from Queue.Read: how long it stands if nothing renews it",
+}}, func(t *trial) {
+	l := &latecomer{t, t.client(), t.client()}
+	l.all("one for all", t.exclusive)
+	if !testing.Short() {
+		l.all("permits", func(queue string) driver.Request { return permits(queue, 2, 3) })
+	}
+	if t.fixes() {
+		l.fixed()
+	}
+})
 
 // latecomer makes calls whose answers are late.
 type latecomer struct {
@@ -39,7 +38,7 @@ func (l *latecomer) late(c *client, what string, calls ...func() error) {
 	t.Helper()
 	done := make(chan error, 1)
 	resume := t.world.Late()
-	t.calls.Go(func() {
+	t.Calls.Go(func() {
 		for _, call := range calls {
 			if err := t.known(call); err != nil {
 				done <- err
@@ -62,7 +61,7 @@ func (l *latecomer) until(end driver.Instant, r driver.Request, why string) {
 	next := l.b.behind(another(r))
 	next.notBefore(end, why)
 	next.stop()
-	l.t.allow() // for the next part
+	l.t.Allow(0) // for the next part
 }
 
 // mortal is a client whose connections have been made: what waits for one is not sent
@@ -79,7 +78,7 @@ func (l *latecomer) mortal() *client {
 func (l *latecomer) join(c *client, r driver.Request) (got driver.Ticket) {
 	l.t.Helper()
 	l.late(c, "Join", func() (err error) {
-		got, err = c.Join(l.t.ctx, r)
+		got, err = c.Join(l.t.Ctx, r)
 		r.Retry = true
 		return err
 	})
@@ -93,11 +92,11 @@ func (l *latecomer) await(r driver.Request) (c *client, got driver.Ticket) {
 	c = l.mortal()
 	waiting := c.wait(r)
 	granted := make(chan error, 1)
-	t.calls.Go(func() {
-		granted <- t.known(func() (err error) { got, err = c.Await(t.ctx, waiting); return err })
+	t.Calls.Go(func() {
+		granted <- t.known(func() (err error) { got, err = c.Await(t.Ctx, waiting); return err })
 	})
 	l.late(c, "Leave and Await", func() error {
-		if err := l.front.Leave(t.ctx, first, true); !errors.Is(err, driver.ErrGone) {
+		if err := l.front.Leave(t.Ctx, first, true); !errors.Is(err, driver.ErrGone) {
 			return err
 		}
 		return nil
@@ -109,7 +108,7 @@ func (l *latecomer) await(r driver.Request) (c *client, got driver.Ticket) {
 func (l *latecomer) renew(c *client, tk driver.Ticket) (proof driver.Instant) {
 	l.t.Helper()
 	l.late(c, "Renew", func() error {
-		answer, err := c.Renew(l.t.ctx, []driver.Ticket{tk})
+		answer, err := c.Renew(l.t.Ctx, []driver.Ticket{tk})
 		if err != nil {
 			return err
 		}
@@ -174,7 +173,7 @@ func (l *latecomer) fixed() {
 	r = fixed("fixed/follow")
 	a.hold(r)
 	var q driver.Queue
-	l.late(a, "Follow", func() (err error) { q, err = a.driver.Follow(t.ctx, r.Queue, ""); return err })
+	l.late(a, "Follow", func() (err error) { q, err = a.driver.Follow(t.Ctx, r.Queue, ""); return err })
 	for _, m := range q.Members {
 		l.until(q.Read.Add(m.Left), r, "by a late snapshot")
 	}

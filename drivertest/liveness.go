@@ -9,41 +9,36 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-var liveness = rule{
-	name:      "Liveness",
-	says:      []string{"Liveness is the open files whose last close, in whatever process, is this session's death; a child that inherits them keeps the session from ending early."},
-	processes: true,
-	check: func(t *trial) {
-		d, shut := t.guest()
-		a, b := t.session(d, 10*limit), t.client()
-		files := a.Liveness
-		if len(files) == 0 || runtime.GOOS == "windows" {
-			t.Skip("the sessions of this backend live in no file that a child can inherit")
-		}
-		held := a.hold(t.exclusive("q"))
-		next := b.wait(t.exclusive("q"))
-		b.beat(next)
-		child := t.process(files...)
-		if err := shut(); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.ctx, 500*time.Millisecond)
-		defer cancel()
-		if got, err := b.Await(ctx, next); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a child has inherited what keeps the session alive, and the next ticket is %+v, %v", got, err)
-		}
-		t.stands(b.driver, "q", []driver.Ticket{held}, []driver.Ticket{next})
-		child.Kill()
-		if got := b.await(next); !got.Inherited {
-			t.Fatalf("the next holder does not inherit from a session that died")
-		}
+var _ = rules.Add(rule{Name: "Liveness", Processes: true, Says: []string{
+	"Liveness is the open files whose last close, in whatever process, is this session's death; a child that inherits them keeps the session from ending early.",
+}}, func(t *trial) {
+	d, shut := t.guest()
+	a, b := t.session(d, 10*limit), t.client()
+	files := a.Liveness
+	if len(files) == 0 || runtime.GOOS == "windows" {
+		t.Skip("the sessions of this backend live in no file that a child can inherit")
+	}
+	held := a.hold(t.exclusive("q"))
+	next := b.wait(t.exclusive("q"))
+	b.beat(next)
+	child := t.process(files...)
+	t.OK(shut(), "Close")
+	ctx, cancel := context.WithTimeout(t.Ctx, 500*time.Millisecond)
+	defer cancel()
+	if got, err := b.Await(ctx, next); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a child has inherited what keeps the session alive, and the next ticket is %+v, %v", got, err)
+	}
+	t.stands(b.driver, "q", []driver.Ticket{held}, []driver.Ticket{next})
+	child.Kill()
+	if got := b.await(next); !got.Inherited {
+		t.Fatalf("the next holder does not inherit from a session that died")
+	}
 
-		// The death of the only owner is noticed long before the TTL.
-		other := t.elsewhere()
-		t.session(other, 10*limit).hold(t.exclusive("r"))
-		next = b.wait(t.exclusive("r"))
-		b.beat(next)
-		other.process.Kill()
-		b.await(next)
-	},
-}
+	// The death of the only owner is noticed long before the TTL.
+	other := t.elsewhere()
+	t.session(other, 10*limit).hold(t.exclusive("r"))
+	next = b.wait(t.exclusive("r"))
+	b.beat(next)
+	other.process.Kill()
+	b.await(next)
+})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 const (
@@ -22,7 +23,7 @@ func play(t *trial, about string, strike fault) {
 	drivers := [3]driver.Driver{t.driver(), t.driver(), t.driver()}
 	for _, p := range []part{lines, shares, values} {
 		for k := 1; ; k++ {
-			t.allow()
+			t.Allow(0)
 			f := &faults{k: k, fault: strike}
 			scenario(t, p, drivers, f, fmt.Sprintf("%s/%s/%d", about, p, k))
 			if f.calls < k {
@@ -68,7 +69,7 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 			fail("%v", err)
 		}
 	}
-	ctx := t.ctx
+	ctx := t.Ctx
 	plain := drivers[2]
 	open := func(d driver.Driver) (s driver.Session) {
 		t.Helper()
@@ -111,7 +112,7 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 		return c
 	}
 
-	da, db := &faultyDriver{drivers[0], f}, &faultyDriver{drivers[1], f}
+	da, db := suite.Hooked(drivers[0], f.hook), suite.Hooked(drivers[1], f.hook)
 	switch p {
 	case lines:
 		a, b := open(da), open(db)
@@ -229,30 +230,17 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 			}
 			return err
 		})
-		t.is(plain, cell, three)
+		t.holds(plain, cell, three)
 	}
 }
 
-var lostReplies = rule{
-	name: "LostReplies",
-	says: []string{leavesOpen},
-
-	exclusive: true,
-	check:     func(t *trial) { play(t, "reply lost", lostReply) },
-}
+var _ = rules.Add(rule{Name: "LostReplies", Exclusive: true, Says: []string{leavesOpen}},
+	func(t *trial) { play(t, "reply lost", lostReply) })
 
 // The drivers themselves get no answer.
-var lostAnswers = rule{
-	name: "LostAnswers",
-	hook: "Late",
-	says: []string{leavesOpen, wrapsTheEnd},
-	check: func(t *trial) {
-		play(t, "answer lost", lostAnswer(t.world.Late))
-	},
-}
+var _ = rules.Add(rule{Name: "LostAnswers", Hook: "Late", Says: []string{leavesOpen, wrapsTheEnd}}, func(t *trial) {
+	play(t, "answer lost", lostAnswer(t.world.Late))
+})
 
-var lostCalls = rule{
-	name:  "LostCalls",
-	says:  []string{leavesOpen},
-	check: func(t *trial) { play(t, "call lost", lostCall) },
-}
+var _ = rules.Add(rule{Name: "LostCalls", Says: []string{leavesOpen}},
+	func(t *trial) { play(t, "call lost", lostCall) })

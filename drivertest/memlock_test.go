@@ -94,7 +94,7 @@ func TestRulesOfSeveralShapesRunBesideOthers(t *testing.T) {
 			}
 			return memory(t)
 		}
-		Run(t, Backend{World: world, Only: []string{order.name}, TTL: 10 * time.Second, Simulated: true})
+		Run(t, Backend{World: world, Only: []string{"Order"}, TTL: 10 * time.Second, Simulated: true})
 		returned = true
 	})
 }

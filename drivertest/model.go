@@ -12,55 +12,58 @@ import (
 )
 
 // Random steps of a few sessions on one queue, each compared with the rule.
-var model = rule{
-	name: "RandomSteps",
-	says: []string{theRule, "Release, cancellation, expiry and eviction are one verb: leave the queue.", firstCome, tokensGrow, heldBeyond, neverFits},
-	check: func(t *trial) {
-		drivers := []driver.Driver{t.driver(), t.driver()}
-		run := 0
-		rapid.Check(t, func(r *rapid.T) {
-			run++
-			t.allow()
-			m := &machine{
-				t: r, ctx: t.ctx, drivers: drivers,
-				queue:    fmt.Sprintf("run %d", run),
-				fixes:    t.fixes(),
-				capacity: rapid.Int64Range(1, 6).Draw(r, "capacity"),
+var _ = rules.Add(rule{Name: "RandomSteps", Says: []string{
+	theRule,
+	"Release, cancellation, expiry and eviction are one verb: leave the queue.",
+	firstCome,
+	tokensGrow,
+	heldBeyond,
+	neverFits,
+}}, func(t *trial) {
+	drivers := []driver.Driver{t.driver(), t.driver()}
+	run := 0
+	rapid.Check(t, func(r *rapid.T) {
+		run++
+		t.Allow(0)
+		m := &machine{
+			t: r, ctx: t.Ctx, drivers: drivers,
+			queue:    fmt.Sprintf("run %d", run),
+			fixes:    t.fixes(),
+			capacity: rapid.Int64Range(1, 6).Draw(r, "capacity"),
+		}
+		for i := range m.sessions {
+			m.open(i)
+		}
+		steps := map[string]func(*rapid.T){
+			"":               m.compare,
+			"join":           m.join,
+			"join again":     m.joinAgain,
+			"join when gone": m.joinGone,
+			"leave":          m.leave,
+			"leave again":    m.leaveGone,
+			"shrink":         m.shrink,
+			"keep":           m.keep,
+			"ask":            m.ask,
+			"renew":          m.renew,
+			"close session":  m.close,
+			"mismatch":       m.mismatch,
+		}
+		if _, cannot := t.Unsupported["Resize"]; !cannot {
+			steps["resize"] = m.resize
+		}
+		r.Repeat(steps)
+		for i := range m.sessions {
+			if err := m.sessions[i].Close(m.ctx); err != nil {
+				r.Fatalf("Close: %v", err)
 			}
-			for i := range m.sessions {
-				m.open(i)
+		}
+		if m.resized {
+			if err := drivers[0].Resize(m.ctx, m.queue, 0); err != nil {
+				r.Fatalf("Resize to 0: %v", err)
 			}
-			steps := map[string]func(*rapid.T){
-				"":               m.compare,
-				"join":           m.join,
-				"join again":     m.joinAgain,
-				"join when gone": m.joinGone,
-				"leave":          m.leave,
-				"leave again":    m.leaveGone,
-				"shrink":         m.shrink,
-				"keep":           m.keep,
-				"ask":            m.ask,
-				"renew":          m.renew,
-				"close session":  m.close,
-				"mismatch":       m.mismatch,
-			}
-			if _, cannot := t.Unsupported["Resize"]; !cannot {
-				steps["resize"] = m.resize
-			}
-			r.Repeat(steps)
-			for i := range m.sessions {
-				if err := m.sessions[i].Close(m.ctx); err != nil {
-					r.Fatalf("Close: %v", err)
-				}
-			}
-			if m.resized {
-				if err := drivers[0].Resize(m.ctx, m.queue, 0); err != nil {
-					r.Fatalf("Resize to 0: %v", err)
-				}
-			}
-		})
-	},
-}
+		}
+	})
+})
 
 // machine is the rule, beside the sessions that are to keep it.
 type machine struct {

@@ -455,7 +455,7 @@ func (r *recorder) Skip(...any)          { r.SkipNow() }
 func (r *recorder) Skipf(string, ...any) { r.SkipNow() }
 
 // verdict checks a rule and returns the failure, "" if there is none.
-func (r rule) verdict(t testing.TB, b Backend, v variant) string {
+func verdict(r rule, t testing.TB, b Backend, v string) string {
 	rec := &recorder{TB: t}
 	done := make(chan struct{})
 	go func() {
@@ -465,7 +465,7 @@ func (r rule) verdict(t testing.TB, b Backend, v variant) string {
 				rec.fail(fmt.Sprintf("panic: %v", p))
 			}
 		}()
-		r.run(rec, b, v)
+		check(rec, r, b, v)
 	}()
 	<-done
 	if rec.skipped {

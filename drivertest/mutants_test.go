@@ -1774,7 +1774,7 @@ func credulous(w *World) {
 }
 
 // inPeace are the rules that need more than memory; they are tried elsewhere.
-func inPeace(r rule) bool { return r.processes }
+func inPeace(r rule) bool { return r.Processes }
 
 // The suite bites: each of the mutants fails the rules that it breaks, and each
 // rule is failed by a mutant.
@@ -1786,15 +1786,15 @@ func TestMutantsFail(t *testing.T) {
 		t.Run(mutant.name, func(t *testing.T) {
 			b := Backend{World: mutant.m.breed(memory), TTL: 10 * time.Second, Simulated: true, Small: true}
 			for name := range strings.FieldsSeq(mutant.bites) {
-				r, ok := find(name)
+				r, ok := rules.Find(name)
 				if !ok {
 					t.Errorf("there is no rule %s", name)
 					continue
 				}
 				failure := ""
-				for _, v := range r.variants("", "") {
+				for _, v := range variants(r, "", "") {
 					synctest.Test(t, func(t *testing.T) {
-						if f := r.verdict(t, b, v); f != "" {
+						if f := verdict(r, t, b, v); f != "" {
 							failure = f
 						}
 						time.Sleep(200 * limit) // what it has left behind ends
@@ -1807,7 +1807,7 @@ func TestMutantsFail(t *testing.T) {
 					t.Errorf("%s does not notice", name)
 					continue
 				}
-				if !strings.Contains(failure, r.says[0]) && !strings.HasPrefix(failure, "panic") {
+				if !strings.Contains(failure, r.Says[0]) && !strings.HasPrefix(failure, "panic") {
 					t.Errorf("%s does not say which promise was broken: %s", name, failure)
 				}
 				t.Logf("%s: %s", name, strings.SplitN(failure, "\n", 2)[0])
@@ -1817,8 +1817,8 @@ func TestMutantsFail(t *testing.T) {
 	}
 	t.Run("each rule", func(t *testing.T) { // after all mutants, not after a few of them
 		for _, r := range rules {
-			if !bitten[r.name] && !inPeace(r) && hostile[r.name] == nil {
-				t.Errorf("no mutant fails the rule %s", r.name)
+			if !bitten[r.Name] && !inPeace(r) && hostile[r.Name] == nil {
+				t.Errorf("no mutant fails the rule %s", r.Name)
 			}
 		}
 	})
@@ -1840,32 +1840,32 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 		"Liveness":               {"lives in another file", short},
 	}
 	for _, r := range rules {
-		if !r.processes {
+		if !r.Processes {
 			continue
 		}
-		t.Run(r.name, func(t *testing.T) {
+		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
 			for _, mutant := range mutants {
-				if mutant.name != across[r.name].mutant {
+				if mutant.name != across[r.Name].mutant {
 					continue
 				}
 				world := serve(mutant.m.breed(memory))
 				if mutant.m.liveness != nil { // files stay on this side of the socket
 					world = mutant.m.breed(serve(memory))
 				}
-				b := Backend{TTL: across[r.name].ttl, limit: 5 * time.Second, World: func(t testing.TB) World {
+				b := Backend{TTL: across[r.Name].ttl, limit: 5 * time.Second, World: func(t testing.TB) World {
 					w := world(t)
 					w.Files = func() []string { return nil }
 					return w
 				}}
-				failure := r.verdict(t, b, r.variants("", "")[0])
+				failure := verdict(r, t, b, variants(r, "", "")[0])
 				if failure == "" {
-					t.Errorf("%s does not notice: %s", r.name, mutant.name)
+					t.Errorf("%s does not notice: %s", r.Name, mutant.name)
 				}
 				t.Log(strings.SplitN(failure, "\n", 2)[0])
 				return
 			}
-			t.Errorf("there is no mutant %q", across[r.name].mutant)
+			t.Errorf("there is no mutant %q", across[r.Name].mutant)
 		})
 	}
 }
@@ -1882,26 +1882,17 @@ func TestAWrappedDriverPasses(t *testing.T) {
 	}}
 	b := Backend{World: whole.breed(memory), TTL: 10 * time.Second, Simulated: true, Small: true}
 	for _, r := range rules {
-		if inPeace(r) || hostile[r.name] != nil {
+		if inPeace(r) || hostile[r.Name] != nil {
 			continue
 		}
-		for _, v := range r.variants("", "") {
+		for _, v := range variants(r, "", "") {
 			synctest.Test(t, func(t *testing.T) {
-				if f := r.verdict(t, b, v); f != "" {
-					t.Errorf("%s: %s", r.name, f)
+				if f := verdict(r, t, b, v); f != "" {
+					t.Errorf("%s: %s", r.Name, f)
 				}
 			})
 		}
 	}
-}
-
-func find(name string) (rule, bool) {
-	for _, r := range rules {
-		if r.name == name {
-			return r, true
-		}
-	}
-	return rule{}, false
 }
 
 // quick keeps rapid from looking for a smaller example of a failure that is

@@ -80,11 +80,9 @@ func (n *network) restore() { n.each(func(p *testserver.Proxy) { p.Resume(); p.C
 func (t *trial) via() (driver.Driver, *network) {
 	t.Helper()
 	n := &network{t: t}
-	d, err := t.world.Via(t.ctx, n.at)
-	if err != nil {
-		t.Fatalf("open a driver: %v", err)
-	}
-	t.closers = append(t.closers, func() error { n.restore(); return d.Close() })
+	d, err := t.world.Via(t.Ctx, n.at)
+	t.OK(err, "open a driver")
+	t.Later(func() { n.restore(); t.OK(d.Close(), "Close") })
 	return d, n
 }
 
@@ -93,10 +91,10 @@ func (t *trial) via() (driver.Driver, *network) {
 // after a success.
 func (c *client) keepalive(each func(began driver.Instant), known ...driver.Ticket) {
 	every, proof := c.TTL/3, known[0].Proof
-	c.t.calls.Go(func() {
-		for c.t.ctx.Err() == nil && c.driver.Now() < proof.Add(c.TTL) {
+	c.t.Calls.Go(func() {
+		for c.t.Ctx.Err() == nil && c.driver.Now() < proof.Add(c.TTL) {
 			began := c.driver.Now()
-			ctx, cancel := context.WithTimeout(c.t.ctx, every)
+			ctx, cancel := context.WithTimeout(c.t.Ctx, every)
 			answer, err := c.Renew(ctx, known)
 			cancel()
 			if errors.Is(err, driver.ErrSession) {
@@ -154,21 +152,21 @@ func (t *trial) follower(plain *client, name string, ttl time.Duration) *followe
 	f.cell = t.swap(plain.driver, set(name, 0, "v"))
 	queue := t.snapshot(plain.driver, name+"/queue")
 	for what, wait := range map[string]func() error{
-		"a grant":         func() error { _, err := f.Await(t.ctx, waiting); return err },
-		"news of a cell":  func() error { _, err := d.Watch(t.ctx, name, f.cell.Version); return err },
-		"news of a queue": func() error { _, err := d.Follow(t.ctx, name+"/queue", queue.Version); return err },
+		"a grant":         func() error { _, err := f.Await(t.Ctx, waiting); return err },
+		"news of a cell":  func() error { _, err := d.Watch(t.Ctx, name, f.cell.Version); return err },
+		"news of a queue": func() error { _, err := d.Follow(t.Ctx, name+"/queue", queue.Version); return err },
 		"a signal": func() error {
 			for {
-				if s, err := f.Signals(t.ctx); err != nil || s.Demand == driver.Revoke {
+				if s, err := f.Signals(t.Ctx); err != nil || s.Demand == driver.Revoke {
 					return err
 				}
 			}
 		},
 	} {
-		t.calls.Go(func() {
+		t.Calls.Go(func() {
 			if err := wait(); err == nil {
 				f.note(what)
-			} else if t.ctx.Err() == nil {
+			} else if t.Ctx.Err() == nil {
 				t.Errorf("waiting for %s, behind a connection that may be silent: %v", what, err)
 			}
 		})
@@ -194,88 +192,82 @@ func (f *follower) missing(within time.Duration) (all []string, last time.Durati
 }
 
 // Each connection of a client is silent in turn, each for another client: packets are dropped, and no end comes.
-var deaf = rule{
-	name: "Deaf",
-	hook: "Via",
-	says: []string{"What was to come over a connection that is silent, though nobody has ended it, comes within two TTLs of the session."},
-	check: func(t *trial) {
-		ttl := max(2*t.TTL, 2*time.Second)
-		ttl = min(2*ttl, busy.Bound(ttl)) // a busy machine takes longer for a new connection
-		plain := t.client()
-		all := []*follower{t.follower(plain, "none", ttl)} // which says how late things are anyway
-		time.Sleep(ttl / 2)
-		for i := range min(all[0].network.connections(), 8) {
-			all = append(all, t.follower(plain, fmt.Sprint("connection ", i), ttl))
+var _ = rules.Add(rule{Name: "Deaf", Hook: "Via", Says: []string{
+	"What was to come over a connection that is silent, though nobody has ended it, comes within two TTLs of the session.",
+}}, func(t *trial) {
+	ttl := max(2*t.TTL, 2*time.Second)
+	ttl = min(2*ttl, busy.Bound(ttl)) // a busy machine takes longer for a new connection
+	plain := t.client()
+	all := []*follower{t.follower(plain, "none", ttl)} // which says how late things are anyway
+	time.Sleep(ttl / 2)
+	for i := range min(all[0].network.connections(), 8) {
+		all = append(all, t.follower(plain, fmt.Sprint("connection ", i), ttl))
+	}
+	time.Sleep(ttl / 2)
+	for i, f := range all {
+		f.network.silence(i - 1)
+		f.mu.Lock()
+		f.since = f.driver.Now()
+		f.mu.Unlock()
+	}
+	for _, f := range all {
+		plain.leave(f.front)
+		t.swap(plain.driver, set(f.name, f.cell.Version, "w"))
+		plain.hold(t.exclusive(f.name + "/queue"))
+		if err := plain.driver.Ask(t.Ctx, f.own.Queue, f.own.ID, driver.Revoke); err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Fatalf("Ask: %v", err)
 		}
-		time.Sleep(ttl / 2)
-		for i, f := range all {
-			f.network.silence(i - 1)
-			f.mu.Lock()
-			f.since = f.driver.Now()
-			f.mu.Unlock()
+	}
+	t.Eventually("what comes to a client all of whose connections work", func() bool {
+		missing, _ := all[0].missing(limit)
+		return len(missing) == 0
+	})
+	_, usual := all[0].missing(limit)
+	bound := 2*ttl + 3*usual
+	time.Sleep(all[0].since.Add(bound).Sub(plain.driver.Now()))
+	for _, f := range all[1:] {
+		missing, last := f.missing(bound)
+		t.Logf("silent is %s: the last came after %v", f.name, last)
+		if len(missing) > 0 {
+			t.Errorf("silent is %s of %d: within %v (the TTL is %v) have not come: %s", f.name, len(all)-1, bound, ttl, strings.Join(missing, ", "))
 		}
-		for _, f := range all {
-			plain.leave(f.front)
-			t.swap(plain.driver, set(f.name, f.cell.Version, "w"))
-			plain.hold(t.exclusive(f.name + "/queue"))
-			if err := plain.driver.Ask(t.ctx, f.own.Queue, f.own.ID, driver.Revoke); err != nil && !errors.Is(err, driver.ErrGone) {
-				t.Fatalf("Ask: %v", err)
-			}
+		if q := t.snapshot(plain.driver, f.own.Queue); len(q.Members) != 1 || q.Members[0].ID != f.own.ID {
+			t.Errorf("silent is %s of %d: the ticket of a client that renews it is lost: %+v", f.name, len(all)-1, q)
 		}
-		t.eventually("what comes to a client all of whose connections work", func() bool {
-			missing, _ := all[0].missing(limit)
-			return len(missing) == 0
-		})
-		_, usual := all[0].missing(limit)
-		bound := 2*ttl + 3*usual
-		time.Sleep(all[0].since.Add(bound).Sub(plain.driver.Now()))
-		for _, f := range all[1:] {
-			missing, last := f.missing(bound)
-			t.Logf("silent is %s: the last came after %v", f.name, last)
-			if len(missing) > 0 {
-				t.Errorf("silent is %s of %d: within %v (the TTL is %v) have not come: %s", f.name, len(all)-1, bound, ttl, strings.Join(missing, ", "))
-			}
-			if q := t.snapshot(plain.driver, f.own.Queue); len(q.Members) != 1 || q.Members[0].ID != f.own.ID {
-				t.Errorf("silent is %s of %d: the ticket of a client that renews it is lost: %+v", f.name, len(all)-1, q)
-			}
-		}
-	},
-}
+	}
+})
 
 // No answer comes to a client. It does what package interlock does: it renews for as long as it believes in
 // its ticket, and these requests arrive.
-var mute = rule{
-	name: "Mute",
-	hook: "Via",
-	says: []string{"A client that gets no answers, although its requests arrive, keeps a ticket for no longer than one TTL after its last proof has ended."},
-	check: func(t *trial) {
-		d, n := t.via()
-		a, b, dead := t.session(d, t.TTL), t.client(), t.mortal()
-		since := func(name string, c *client) <-chan time.Duration {
-			tk := c.hold(t.exclusive(name))
-			if c == a {
-				a.keepalive(nil, tk)
-			}
-			next := b.behind(t.exclusive(name))
-			took := make(chan time.Duration, 1)
-			began := d.Now()
-			t.calls.Go(func() { <-next.done; took <- next.held.Sub(began) })
-			return took
+var _ = rules.Add(rule{Name: "Mute", Hook: "Via", Says: []string{
+	"A client that gets no answers, although its requests arrive, keeps a ticket for no longer than one TTL after its last proof has ended.",
+}}, func(t *trial) {
+	d, n := t.via()
+	a, b, dead := t.session(d, t.TTL), t.client(), t.mortal()
+	since := func(name string, c *client) <-chan time.Duration {
+		tk := c.hold(t.exclusive(name))
+		if c == a {
+			a.keepalive(nil, tk)
 		}
-		muted := since("muted", a)
-		n.each((*testserver.Proxy).Late)
-		usual := <-since("dead", dead) // says how late things are anyway
-		bound := 3*t.TTL + 2*max(0, usual-t.TTL)
-		select {
-		case took := <-muted:
-			if t.Logf("after %v, where the next ticket after one that dies is held after %v", took, usual); took > bound {
-				t.Fatalf("a client that gets no answers has kept its ticket for %v, with a TTL of %v", took, t.TTL)
-			}
-		case <-time.After(bound):
-			t.Fatalf("a client that gets no answers keeps its ticket for more than %v, with a TTL of %v", bound, t.TTL)
+		next := b.behind(t.exclusive(name))
+		took := make(chan time.Duration, 1)
+		began := d.Now()
+		t.Calls.Go(func() { <-next.done; took <- next.held.Sub(began) })
+		return took
+	}
+	muted := since("muted", a)
+	n.each((*testserver.Proxy).Late)
+	usual := <-since("dead", dead) // says how late things are anyway
+	bound := 3*t.TTL + 2*max(0, usual-t.TTL)
+	select {
+	case took := <-muted:
+		if t.Logf("after %v, where the next ticket after one that dies is held after %v", took, usual); took > bound {
+			t.Fatalf("a client that gets no answers has kept its ticket for %v, with a TTL of %v", took, t.TTL)
 		}
-	},
-}
+	case <-time.After(bound):
+		t.Fatalf("a client that gets no answers keeps its ticket for more than %v, with a TTL of %v", bound, t.TTL)
+	}
+})
 
 // imitations are what answers in the place of a server: what it says to whoever connects, again and again if it
 // has no end.
@@ -306,59 +298,56 @@ var imitations = map[string]struct {
 
 // What answers is something else, says nothing, too much, or endlessly; or it is the server, and its answers are
 // changed on the way. If an answer ends the program there is no more to be said.
-var impostor = rule{
-	name:  "Impostor",
-	hook:  "Via",
-	says:  []string{"Whatever answers in the place of the backend, every call ends with its context, and no answer takes memory without bound."},
-	alone: true, // memory is that of the whole process
-	check: func(t *trial) {
-		plain := t.client()
-		plain.hold(t.exclusive("q"))
-		log.SetOutput(io.Discard) // clients log what a server should not have said
-		defer log.SetOutput(os.Stderr)
-		stop := t.bounded(300 << 20)
-		var all sync.WaitGroup
-		for name, i := range imitations {
-			at := testserver.Answer(t, func(c net.Conn) {
-				go func() {
-					_, err := io.WriteString(c, i.says)
-					for i.again && err == nil {
-						_, err = io.WriteString(c, i.says)
-					}
-				}()
-				_, _ = io.Copy(io.Discard, c)
-			})
-			all.Go(func() {
-				if t.useAll(name, func(string) string { return at }) {
-					t.Errorf("a session begins where %s answers", name)
+// Alone: memory is that of the whole process.
+var _ = rules.Add(rule{Name: "Impostor", Hook: "Via", Alone: true, Says: []string{
+	"Whatever answers in the place of the backend, every call ends with its context, and no answer takes memory without bound.",
+}}, func(t *trial) {
+	plain := t.client()
+	plain.hold(t.exclusive("q"))
+	log.SetOutput(io.Discard) // clients log what a server should not have said
+	defer log.SetOutput(os.Stderr)
+	stop := t.bounded(300 << 20)
+	var all sync.WaitGroup
+	for name, i := range imitations {
+		at := testserver.Answer(t, func(c net.Conn) {
+			go func() {
+				_, err := io.WriteString(c, i.says)
+				for i.again && err == nil {
+					_, err = io.WriteString(c, i.says)
 				}
-			})
-		}
-		turns := make(chan struct{}, 6) // a client of ZooKeeper has 3 MiB of buffers for each connection
-		for seed := range uint64(t.size(128, 16)) {
-			n := &network{t: t, filters: func() (requests, replies testserver.Filter) {
-				return testserver.Pass, testserver.Garble(seed)
-			}}
-			turns <- struct{}{}
-			all.Go(func() {
-				t.useAll(fmt.Sprint("a server garbled by ", seed), n.at)
-				n.each((*testserver.Proxy).Close)
-				<-turns
-			})
-		}
-		all.Wait()
-		stop()
-	},
-}
+			}()
+			_, _ = io.Copy(io.Discard, c)
+		})
+		all.Go(func() {
+			if t.useAll(name, func(string) string { return at }) {
+				t.Errorf("a session begins where %s answers", name)
+			}
+		})
+	}
+	turns := make(chan struct{}, 6) // a client of ZooKeeper has 3 MiB of buffers for each connection
+	for seed := range uint64(t.size(128, 16)) {
+		n := &network{t: t, filters: func() (requests, replies testserver.Filter) {
+			return testserver.Pass, testserver.Garble(seed)
+		}}
+		turns <- struct{}{}
+		all.Go(func() {
+			t.useAll(fmt.Sprint("a server garbled by ", seed), n.at)
+			n.each((*testserver.Proxy).Close)
+			<-turns
+		})
+	}
+	all.Wait()
+	stop()
+})
 
 // useAll makes every call, whatever becomes of it, and reports whether there was a session.
 func (t *trial) useAll(what string, at func(string) string) (opened bool) {
-	ctx, cancel := context.WithTimeout(t.ctx, 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Ctx, 1500*time.Millisecond)
 	defer cancel()
 	var call atomic.Value
 	call.Store("New")
 	ended := make(chan struct{})
-	t.calls.Go(func() {
+	t.Calls.Go(func() {
 		defer close(ended)
 		d, err := t.world.Via(ctx, at)
 		if err != nil {
@@ -401,7 +390,7 @@ func (t *trial) bounded(more uint64) (stop func()) {
 		return s[0].Value.Uint64()
 	}
 	first, most := used(), uint64(0)
-	ctx, cancel := context.WithCancel(t.ctx)
+	ctx, cancel := context.WithCancel(t.Ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

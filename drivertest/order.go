@@ -9,64 +9,53 @@ import (
 
 const firstCome = "Grants are strictly first come, first served"
 
-var order = rule{
-	name:      "Order",
-	says:      []string{firstCome},
-	exclusive: true,
-	across:    true,
-	check: func(t *trial) {
-		clients := []*client{t.client(), t.client(), t.client()}
-		first := clients[0].hold(t.exclusive("q"))
-		n := t.size(60, 15)
-		tickets := make([]driver.Ticket, n)
-		for i := range n {
-			tickets[i] = clients[i%3].wait(t.exclusive("q"))
+var _ = rules.Add(rule{Name: "Order", Exclusive: true, Across: true, Says: []string{firstCome}}, func(t *trial) {
+	clients := []*client{t.client(), t.client(), t.client()}
+	first := clients[0].hold(t.exclusive("q"))
+	n := t.size(60, 15)
+	tickets := make([]driver.Ticket, n)
+	for i := range n {
+		tickets[i] = clients[i%3].wait(t.exclusive("q"))
+	}
+	var mu sync.Mutex
+	var served []int
+	clients[0].leave(first)
+	t.Parallel(n, func(i int) error {
+		i = n - 1 - i // the last waits first
+		c := clients[i%3]
+		if _, err := c.Await(t.Ctx, tickets[i]); err != nil {
+			return fmt.Errorf("Await: %w", err)
 		}
-		var mu sync.Mutex
-		var served []int
-		clients[0].leave(first)
-		t.parallel(n, func(i int) error {
-			i = n - 1 - i // the last waits first
-			c := clients[i%3]
-			if _, err := c.Await(t.ctx, tickets[i]); err != nil {
-				return fmt.Errorf("Await: %w", err)
-			}
-			mu.Lock()
-			served = append(served, i)
-			mu.Unlock()
-			return c.Leave(t.ctx, tickets[i], true)
-		})
-		for i, got := range served {
-			if got != i {
-				t.Fatalf("served in the order %v", served)
-			}
+		mu.Lock()
+		served = append(served, i)
+		mu.Unlock()
+		return c.Leave(t.Ctx, tickets[i], true)
+	})
+	for i, got := range served {
+		if got != i {
+			t.Fatalf("served in the order %v", served)
 		}
-	},
-}
+	}
+})
 
 // Whoever comes while somebody waits stands behind, even if the lock is free at
 // this moment and nobody has looked yet.
-var noBarging = rule{
-	name:      "NoBarging",
-	says:      []string{firstCome},
-	exclusive: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		held := a.hold(t.exclusive("q"))
-		for range t.size(50, 10) {
-			next := b.wait(t.exclusive("q"))
-			a.leave(held)
-			late := a.join(t.exclusive("q"))
-			if late.Held {
-				t.Fatalf("a Join passed a ticket that waited")
-			}
-			if _, err := a.Join(t.ctx, nowait(t.exclusive("q"))); err == nil {
-				t.Fatalf("a Join with NoWait passed a ticket that waited")
-			}
-			got := b.await(next)
-			a.leave(late)
-			b.leave(got)
-			held = a.hold(t.exclusive("q"))
+var _ = rules.Add(rule{Name: "NoBarging", Exclusive: true, Says: []string{firstCome}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	for range t.size(50, 10) {
+		next := b.wait(t.exclusive("q"))
+		a.leave(held)
+		late := a.join(t.exclusive("q"))
+		if late.Held {
+			t.Fatalf("a Join passed a ticket that waited")
 		}
-	},
-}
+		if _, err := a.Join(t.Ctx, nowait(t.exclusive("q"))); err == nil {
+			t.Fatalf("a Join with NoWait passed a ticket that waited")
+		}
+		got := b.await(next)
+		a.leave(late)
+		b.leave(got)
+		held = a.hold(t.exclusive("q"))
+	}
+})

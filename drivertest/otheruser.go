@@ -37,28 +37,25 @@ func huge(path string) error {
 }
 
 // Each file and each folder of a store that users share is replaced in turn, in each of these ways, while it is in use.
-var otherUser = rule{
-	name: "OtherUser",
-	hook: "Shared",
-	says: []string{"What another user puts in the place of a file or a folder is not followed out of the place of the locks."},
-	check: func(t *trial) {
-		s := t.world.Shared(t)
-		t.inUse(s)
-		n := len(below(s.Folder)) - 1 // in the folder, which other users cannot replace
-		turns := make(chan struct{}, 8)
-		var all sync.WaitGroup
-		for i := range n {
-			for what, put := range tricks {
-				turns <- struct{}{}
-				all.Go(func() {
-					defer func() { <-turns }()
-					t.replaced(t.world.Shared(t), i, what, put)
-				})
-			}
+var _ = rules.Add(rule{Name: "OtherUser", Hook: "Shared", Says: []string{
+	"What another user puts in the place of a file or a folder is not followed out of the place of the locks.",
+}}, func(t *trial) {
+	s := t.world.Shared(t)
+	t.inUse(s)
+	n := len(below(s.Folder)) - 1 // in the folder, which other users cannot replace
+	turns := make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for i := range n {
+		for what, put := range tricks {
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				t.replaced(t.world.Shared(t), i, what, put)
+			})
 		}
-		all.Wait()
-	},
-}
+	}
+	all.Wait()
+})
 
 // SharedFolder makes a folder that a group shares, or as root, that it shares with a user who is not root.
 func SharedFolder(t testing.TB) string {
@@ -86,21 +83,21 @@ func below(folder string) (all []string) {
 // inUse has a client use a store.
 func (t *trial) inUse(s Shared) (d driver.Driver, session driver.Session, held driver.Ticket) {
 	t.Helper()
-	d, err := s.Open(t.ctx)
+	d, err := s.Open(t.Ctx)
 	if err != nil {
 		t.Errorf("open a driver: %v", err)
 		return nil, nil, held
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	o, err := d.Open(t.ctx, driver.SessionOptions{TTL: 10 * limit})
+	o, err := d.Open(t.Ctx, driver.SessionOptions{TTL: 10 * limit})
 	if err == nil {
-		held, err = o.Join(t.ctx, t.exclusive("q"))
+		held, err = o.Join(t.Ctx, t.exclusive("q"))
 	}
 	if err == nil {
-		_, err = o.Join(t.ctx, t.exclusive("q"))
+		_, err = o.Join(t.Ctx, t.exclusive("q"))
 	}
 	if err == nil {
-		_, err = d.Swap(t.ctx, set("c", 0, "v"))
+		_, err = d.Swap(t.Ctx, set("c", 0, "v"))
 	}
 	if err != nil {
 		t.Errorf("use a store that is shared: %v", err)
@@ -148,17 +145,17 @@ func (t *trial) replaced(s Shared, i int, what string, put func(path, outside st
 	what = rel + " is " + what
 
 	done := make(chan struct{})
-	t.calls.Go(func() {
+	t.Calls.Go(func() {
 		defer close(done)
 		each := func(d driver.Driver, session driver.Session) {
 			for _, call := range everyCall(d, session, held, t.exclusive("r"), set("c", 1, "w")) {
-				ctx, cancel := context.WithTimeout(t.ctx, 100*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Ctx, 100*time.Millisecond)
 				_ = call(ctx)
 				cancel()
 			}
 		}
 		each(d, session)
-		ctx, cancel := context.WithTimeout(t.ctx, time.Second)
+		ctx, cancel := context.WithTimeout(t.Ctx, time.Second)
 		defer cancel()
 		if other, err := s.Open(ctx); err == nil {
 			o, err := other.Open(ctx, driver.SessionOptions{TTL: time.Second})
@@ -170,7 +167,7 @@ func (t *trial) replaced(s Shared, i int, what string, put func(path, outside st
 	})
 	select {
 	case <-done:
-	case <-time.After(t.patience() / 2):
+	case <-time.After(t.Patience / 2):
 		t.Errorf("%s, and a call waits for it", what)
 	}
 	if after := contents(outside); after != before {

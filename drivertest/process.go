@@ -22,10 +22,8 @@ func init() {
 func (t *trial) process(files ...*os.File) *process.Process {
 	t.Helper()
 	p, err := process.Start(role, files...)
-	if err != nil {
-		t.Fatalf("start a client process: %v", err)
-	}
-	t.closers = append(t.closers, func() error { p.Kill(); return nil })
+	t.OK(err, "start a client process")
+	t.Later(p.Kill)
 	return p
 }
 
@@ -41,10 +39,8 @@ func (d *elsewhere) Close() error { return errors.Join(d.Driver.Close(), d.proce
 func (t *trial) elsewhere() *elsewhere {
 	t.Helper()
 	p := t.process()
-	d, err := remote.Dial(t.ctx, p.Conn, t.world.URL)
-	if err != nil {
-		t.Fatalf("open %s in another process: %v", t.world.URL, err)
-	}
+	d, err := remote.Dial(t.Ctx, p.Conn, t.world.URL)
+	t.OK(err, "open %s in another process", t.world.URL)
 	return &elsewhere{d, p}
 }
 

@@ -15,105 +15,87 @@ import (
 	"github.com/interlock-go/interlock/drivertest/internal/remote"
 )
 
-var killedProcess = rule{
-	name:      "KilledProcess",
-	says:      []string{expires, inheritedSays},
-	processes: true,
-	check: func(t *trial) {
-		b, c := t.client(), t.client()
-		holder, waiter := t.elsewhere(), t.elsewhere()
-		t.session(holder, t.TTL).hold(t.exclusive("held"))
-		front := b.hold(t.exclusive("waiting"))
-		t.session(waiter, t.TTL).wait(t.exclusive("waiting"))
-		next := b.join(t.exclusive("held"))
-		last := c.wait(t.exclusive("waiting"))
-		b.beat(next, front)
-		c.beat(last)
-		holder.process.Kill()
-		waiter.process.Kill()
-		if got := b.await(next); !got.Inherited {
-			t.Fatalf("the next holder does not inherit from a process that was killed")
-		}
-		b.leave(front)
-		c.await(last)
-	},
-}
+var _ = rules.Add(rule{Name: "KilledProcess", Processes: true, Says: []string{
+	expires,
+	inheritedSays,
+}}, func(t *trial) {
+	b, c := t.client(), t.client()
+	holder, waiter := t.elsewhere(), t.elsewhere()
+	t.session(holder, t.TTL).hold(t.exclusive("held"))
+	front := b.hold(t.exclusive("waiting"))
+	t.session(waiter, t.TTL).wait(t.exclusive("waiting"))
+	next := b.join(t.exclusive("held"))
+	last := c.wait(t.exclusive("waiting"))
+	b.beat(next, front)
+	c.beat(last)
+	holder.process.Kill()
+	waiter.process.Kill()
+	if got := b.await(next); !got.Inherited {
+		t.Fatalf("the next holder does not inherit from a process that was killed")
+	}
+	b.leave(front)
+	c.await(last)
+})
 
-var stoppedProcess = rule{
-	name:      "StoppedProcess",
-	says:      []string{expires, "Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."},
-	processes: true,
-	check: func(t *trial) {
-		b, other := t.client(), t.elsewhere()
-		a := t.session(other, t.TTL)
-		held := a.lease(a.hold(t.exclusive("q")))
-		if err := other.process.Stop(); errors.Is(err, errors.ErrUnsupported) {
-			t.Skip("processes cannot be stopped on this system")
-		} else if err != nil {
-			t.Fatalf("stop a process: %v", err)
-		}
-		next := b.behind(t.exclusive("q"))
-		got := next.notBefore(held.end(), "whose process is stopped")
-		if err := other.process.Resume(); err != nil {
-			t.Fatalf("resume a process: %v", err)
-		}
-		var answer []driver.Renewed
-		err := t.known(func() (err error) {
-			answer, err = a.Renew(t.ctx, []driver.Ticket{held.ticket})
-			return err
-		})
-		if !errors.Is(err, driver.ErrSession) && (err != nil || len(answer) != 1 || answer[0].State != driver.Gone) {
-			t.Fatalf("Renew of a process that was stopped for longer than its TTL: %+v, %v", answer, err)
-		}
-		leave := func() error { return a.Leave(t.ctx, held.ticket, true) }
-		if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-			t.Fatalf("Leave of a process that was stopped for longer than its TTL: %v", err)
-		}
-		t.stands(b.driver, "q", []driver.Ticket{got}, nil)
-	},
-}
+var _ = rules.Add(rule{Name: "StoppedProcess", Processes: true, Says: []string{
+	expires,
+	"Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before.",
+}}, func(t *trial) {
+	b, other := t.client(), t.elsewhere()
+	a := t.session(other, t.TTL)
+	held := a.lease(a.hold(t.exclusive("q")))
+	if err := other.process.Stop(); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("processes cannot be stopped on this system")
+	} else if err != nil {
+		t.Fatalf("stop a process: %v", err)
+	}
+	next := b.behind(t.exclusive("q"))
+	got := next.notBefore(held.end(), "whose process is stopped")
+	t.OK(other.process.Resume(), "resume a process")
+	var answer []driver.Renewed
+	err := t.known(func() (err error) {
+		answer, err = a.Renew(t.Ctx, []driver.Ticket{held.ticket})
+		return err
+	})
+	if !errors.Is(err, driver.ErrSession) && (err != nil || len(answer) != 1 || answer[0].State != driver.Gone) {
+		t.Fatalf("Renew of a process that was stopped for longer than its TTL: %+v, %v", answer, err)
+	}
+	leave := func() error { return a.Leave(t.Ctx, held.ticket, true) }
+	if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		t.Fatalf("Leave of a process that was stopped for longer than its TTL: %v", err)
+	}
+	t.stands(b.driver, "q", []driver.Ticket{got}, nil)
+})
 
-var countingProcesses = rule{
-	name:      "CountingProcesses",
-	says:      []string{theRule},
-	exclusive: true,
-	processes: true,
-	check: func(t *trial) {
-		const processes = 4
-		times := t.size(100, 25)
-		file := filepath.Join(t.TempDir(), "number")
-		if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		drivers := make([]*elsewhere, processes)
-		for i := range drivers {
-			drivers[i] = t.elsewhere()
-		}
-		t.parallel(processes, func(i int) error {
-			return drivers[i].Work(t.ctx, "count", task{Request: t.exclusive("q"), File: file, Times: times})
-		})
-		text, err := os.ReadFile(file)
-		if got := string(text); err != nil || got != strconv.Itoa(processes*times) {
-			t.Fatalf("%d processes added %d each, and the file says %s, %v", processes, times, got, err)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "CountingProcesses", Exclusive: true, Processes: true, Says: []string{
+	theRule,
+}}, func(t *trial) {
+	const processes = 4
+	times := t.size(100, 25)
+	file := filepath.Join(t.TempDir(), "number")
+	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	drivers := make([]*elsewhere, processes)
+	for i := range drivers {
+		drivers[i] = t.elsewhere()
+	}
+	t.Parallel(processes, func(i int) error {
+		return drivers[i].Work(t.Ctx, "count", task{Request: t.exclusive("q"), File: file, Times: times})
+	})
+	text, err := os.ReadFile(file)
+	if got := string(text); err != nil || got != strconv.Itoa(processes*times) {
+		t.Fatalf("%d processes added %d each, and the file says %s, %v", processes, times, got, err)
+	}
+})
 
 // Processes that are killed and stopped at any instruction: by the account of
 // each, no two ever hold at the same time, and the others go on.
-var processesThatDie = rule{
-	name:      "ProcessesThatDie",
-	says:      []string{theRule, expires, tokensGrow},
-	processes: true,
-	check:     func(t *trial) { disturb(t, (*process.Process).Stop, nil, nil, (*process.Process).Stop) },
-}
+var _ = rules.Add(rule{Name: "ProcessesThatDie", Processes: true, Says: []string{theRule, expires, tokensGrow}},
+	func(t *trial) { disturb(t, (*process.Process).Stop, nil, nil, (*process.Process).Stop) })
 
-var processesThatAreKilled = rule{
-	name:      "ProcessesThatAreKilled",
-	says:      []string{theRule, expires, tokensGrow},
-	processes: true,
-	check:     func(t *trial) { disturb(t, nil) },
-}
+var _ = rules.Add(rule{Name: "ProcessesThatAreKilled", Processes: true, Says: []string{theRule, expires, tokensGrow}},
+	func(t *trial) { disturb(t, nil) })
 
 // disturb lets processes work under one lock, and now and then stops one of them
 // past its TTL, or kills it if there is no stop.
@@ -128,8 +110,8 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 	start := func() *elsewhere {
 		d := t.elsewhere()
 		started++
-		t.calls.Go(func() {
-			ended <- d.Work(t.ctx, "log", task{Request: t.exclusive("q"), File: file, TTL: t.TTL})
+		t.Calls.Go(func() {
+			ended <- d.Work(t.Ctx, "log", task{Request: t.exclusive("q"), File: file, TTL: t.TTL})
 		})
 		return d
 	}
@@ -139,15 +121,13 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 	}
 	grants := func() int {
 		all, err := spans(file)
-		if err != nil {
-			t.Fatalf("the log: %v", err)
-		}
+		t.OK(err, "the log")
 		return len(all)
 	}
 	goesOn := func(what string) {
 		t.Helper()
 		before := grants()
-		t.eventually("the others go on after "+what, func() bool {
+		t.Eventually("the others go on after "+what, func() bool {
 			time.Sleep(10 * time.Millisecond)
 			return grants() >= before+3
 		})
@@ -170,9 +150,7 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 		}
 		time.Sleep(t.TTL)
 		goesOn("a process was stopped")
-		if err := workers[i].process.Resume(); err != nil {
-			t.Fatalf("resume a process: %v", err)
-		}
+		t.OK(workers[i].process.Resume(), "resume a process")
 		goesOn("it was resumed")
 	}
 	for _, w := range workers {
@@ -191,9 +169,7 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 func (t *trial) oneAtATime(file string) {
 	t.Helper()
 	all, err := spans(file)
-	if err != nil {
-		t.Fatalf("the log: %v", err)
-	}
+	t.OK(err, "the log")
 	// Where the clock is coarse, two can begin at the same instant, or one when another ends.
 	slices.SortFunc(all, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.token, b.token))

@@ -6,276 +6,246 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-var renewOnlyWhatIsKnown = rule{
-	name: "RenewOnlyWhatIsKnown",
-	says: []string{
-		"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
-		"A ticket of this session that is not in known is not extended, and is reported as Stray",
-	},
-	check: func(t *trial) {
-		a, b := t.mortal(), t.client()
-		known := a.lease(a.hold(t.exclusive("known")))
-		forgotten := a.lease(a.hold(t.exclusive("forgotten")))
-		next := b.behind(t.exclusive("known"))
-		heir := b.behind(t.exclusive("forgotten"))
-		seen := false
-		look := func(answer map[string]driver.Renewed) {
-			if r, ok := answer[forgotten.ticket.ID]; ok {
-				seen = true
-				if r.State != driver.Stray {
-					t.Fatalf("Renew reports a ticket that was not named as %v", r.State)
-				}
+var _ = rules.Add(rule{Name: "RenewOnlyWhatIsKnown", Says: []string{
+	"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
+	"A ticket of this session that is not in known is not extended, and is reported as Stray",
+}}, func(t *trial) {
+	a, b := t.mortal(), t.client()
+	known := a.lease(a.hold(t.exclusive("known")))
+	forgotten := a.lease(a.hold(t.exclusive("forgotten")))
+	next := b.behind(t.exclusive("known"))
+	heir := b.behind(t.exclusive("forgotten"))
+	seen := false
+	look := func(answer map[string]driver.Renewed) {
+		if r, ok := answer[forgotten.ticket.ID]; ok {
+			seen = true
+			if r.State != driver.Stray {
+				t.Fatalf("Renew reports a ticket that was not named as %v", r.State)
 			}
 		}
-		// The other runs out while this one is renewed.
-		start := a.driver.Now()
-		for runsOut := false; !runsOut; {
-			known.renewFor(a.TTL/2, look)
-			select {
-			case <-heir.done:
-				runsOut = true
-			default:
-				if a.driver.Now().Sub(start) > 100*a.TTL {
-					t.Fatalf("a ticket that is not named still stands after 100 times its TTL")
-				}
+	}
+	// The other runs out while this one is renewed.
+	start := a.driver.Now()
+	for runsOut := false; !runsOut; {
+		known.renewFor(a.TTL/2, look)
+		select {
+		case <-heir.done:
+			runsOut = true
+		default:
+			if a.driver.Now().Sub(start) > 100*a.TTL {
+				t.Fatalf("a ticket that is not named still stands after 100 times its TTL")
 			}
 		}
-		if !seen {
-			t.Fatalf("Renew did not report a ticket that was not named")
+	}
+	if !seen {
+		t.Fatalf("Renew did not report a ticket that was not named")
+	}
+	heir.notBefore(forgotten.end(), "which nobody renewed")
+	known.renewFor(0, func(answer map[string]driver.Renewed) {
+		if r, still := answer[forgotten.ticket.ID]; still {
+			t.Fatalf("Renew reports a ticket that has run out and was not named: %+v", r)
 		}
-		heir.notBefore(forgotten.end(), "which nobody renewed")
-		known.renewFor(0, func(answer map[string]driver.Renewed) {
-			if r, still := answer[forgotten.ticket.ID]; still {
-				t.Fatalf("Renew reports a ticket that has run out and was not named: %+v", r)
-			}
-		})
-		next.notBefore(known.end(), "which was renewed")
-	},
-}
+	})
+	next.notBefore(known.end(), "which was renewed")
+})
 
-var renewOfAStray = rule{
-	name: "RenewOfAStray",
-	says: []string{"once a later call names it, it is extended again (a Join and a Renew can cross)."},
-	check: func(t *trial) {
-		a, b := t.mortal(), t.client()
-		held := a.lease(a.hold(t.exclusive("q")))
-		next := b.behind(t.exclusive("q"))
-		stray, err := a.Renew(t.ctx, nil)
-		if a.inTime(err); err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray {
-			t.inTime(a.driver, held.end())
-			t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
-		}
-		held.renewFor(2*a.TTL, nil)
-		next.notBefore(held.end(), "which was renewed")
-	},
-}
+var _ = rules.Add(rule{Name: "RenewOfAStray", Says: []string{
+	"once a later call names it, it is extended again (a Join and a Renew can cross).",
+}}, func(t *trial) {
+	a, b := t.mortal(), t.client()
+	held := a.lease(a.hold(t.exclusive("q")))
+	next := b.behind(t.exclusive("q"))
+	stray, err := a.Renew(t.Ctx, nil)
+	if a.inTime(err); err != nil || len(stray) != 1 || stray[0].ID != held.ticket.ID || stray[0].State != driver.Stray {
+		t.inTime(a.driver, held.end())
+		t.Fatalf("Renew that does not name the only ticket: %+v, %v", stray, err)
+	}
+	held.renewFor(2*a.TTL, nil)
+	next.notBefore(held.end(), "which was renewed")
+})
 
-var renewSaysWhatBecame = rule{
-	name: "RenewSaysWhatBecame",
-	says: []string{
-		"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
-		"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it",
-		"stands, and is extended", "does not stand any more", "stands, but is not extended any more", "stands, but the caller did not name it",
-	},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		stays, left := a.hold(t.exclusive("q")), a.hold(t.exclusive("r"))
-		waits := a.wait(t.exclusive("q"))
-		if t.fixes() {
-			a.hold(t.fixed("needs nobody", 10*limit))
+var _ = rules.Add(rule{Name: "RenewSaysWhatBecame", Says: []string{
+	"Renew extends the tickets that the caller knows of, and no others, by one TTL, all in one exchange or in a few, and says of each what became of it.",
+	"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it",
+	"stands, and is extended", "does not stand any more", "stands, but is not extended any more", "stands, but the caller did not name it",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	stays, left := a.hold(t.exclusive("q")), a.hold(t.exclusive("r"))
+	waits := a.wait(t.exclusive("q"))
+	if t.fixes() {
+		a.hold(t.fixed("needs nobody", 10*limit))
+	}
+	foreign := b.hold(t.exclusive("s"))
+	never := driver.Ticket{ID: newID(), Queue: "q"}
+	a.leave(left)
+	evicted := a.hold(t.exclusive("evicted"))
+	t.OK(b.driver.Ask(t.Ctx, "evicted", evicted.ID, driver.Evict), "Ask")
+	unnamed := a.hold(t.exclusive("unnamed"))
+	answer := a.renew(stays, left, waits, never, evicted)
+	for _, c := range []struct {
+		about string
+		tk    driver.Ticket
+		want  driver.State
+	}{
+		{"held", stays, driver.Kept},
+		{"waiting", waits, driver.Kept},
+		{"that has left", left, driver.Gone},
+		{"that never was", never, driver.Gone},
+		{"that was evicted", evicted, driver.Evicted},
+		{"that was not named", unnamed, driver.Stray},
+	} {
+		if r, ok := answer[c.tk.ID]; !ok || r.State != c.want || r.Queue != c.tk.Queue {
+			t.Fatalf("Renew of a ticket %s: %+v, known %v; the state must be %v", c.about, r, ok, c.want)
 		}
-		foreign := b.hold(t.exclusive("s"))
-		never := driver.Ticket{ID: newID(), Queue: "q"}
-		a.leave(left)
-		evicted := a.hold(t.exclusive("evicted"))
-		if err := b.driver.Ask(t.ctx, "evicted", evicted.ID, driver.Evict); err != nil {
-			t.Fatalf("Ask: %v", err)
-		}
-		unnamed := a.hold(t.exclusive("unnamed"))
-		answer := a.renew(stays, left, waits, never, evicted)
-		for _, c := range []struct {
-			about string
-			tk    driver.Ticket
-			want  driver.State
-		}{
-			{"held", stays, driver.Kept},
-			{"waiting", waits, driver.Kept},
-			{"that has left", left, driver.Gone},
-			{"that never was", never, driver.Gone},
-			{"that was evicted", evicted, driver.Evicted},
-			{"that was not named", unnamed, driver.Stray},
-		} {
-			if r, ok := answer[c.tk.ID]; !ok || r.State != c.want || r.Queue != c.tk.Queue {
-				t.Fatalf("Renew of a ticket %s: %+v, known %v; the state must be %v", c.about, r, ok, c.want)
-			}
-		}
-		if r, ok := answer[foreign.ID]; ok || len(answer) != 6 {
-			t.Fatalf("Renew reports what it was not asked for: %+v, %+v", r, answer)
-		}
-	},
-}
+	}
+	if r, ok := answer[foreign.ID]; ok || len(answer) != 6 {
+		t.Fatalf("Renew reports what it was not asked for: %+v, %+v", r, answer)
+	}
+})
 
 const neverStray = "A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."
 
-var renewOfFixedTickets = rule{
-	name: "RenewOfFixedTickets",
-	says: []string{neverStray, proofSays},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		// Whoever asks later proves nothing for later.
-		const inexact = 5 * time.Millisecond // some backends count in milliseconds
-		r := t.fixed("proven", 10*limit)
-		proven := a.hold(r)
-		proof := func(how string, granted driver.Instant, got driver.Instant) {
-			t.Helper()
-			if got > granted.Add(inexact) {
-				t.Fatalf("a ticket with a fixed end, %s: its proof is %v after its grant", how, got.Sub(granted))
-			}
+var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, proofSays}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	// Whoever asks later proves nothing for later.
+	const inexact = 5 * time.Millisecond // some backends count in milliseconds
+	r := t.fixed("proven", 10*limit)
+	proven := a.hold(r)
+	proof := func(how string, granted driver.Instant, got driver.Instant) {
+		t.Helper()
+		if got > granted.Add(inexact) {
+			t.Fatalf("a ticket with a fixed end, %s: its proof is %v after its grant", how, got.Sub(granted))
 		}
-		granted := a.driver.Now() // at the latest
-		time.Sleep(5 * inexact)
-		proof("renewed", granted, a.renew(proven)[proven.ID].Proof)
-		proof("joined again", granted, a.hold(again(r)).Proof)
-		proof("awaited", granted, a.await(proven).Proof)
-		for range 3 { // where one proves what the last one has asked for
-			proof("renewed by another session", granted, b.renew(proven)[proven.ID].Proof)
-		}
+	}
+	granted := a.driver.Now() // at the latest
+	time.Sleep(5 * inexact)
+	proof("renewed", granted, a.renew(proven)[proven.ID].Proof)
+	proof("joined again", granted, a.hold(again(r)).Proof)
+	proof("awaited", granted, a.await(proven).Proof)
+	for range 3 { // where one proves what the last one has asked for
+		proof("renewed by another session", granted, b.renew(proven)[proven.ID].Proof)
+	}
 
-		if err := a.Keep(t.ctx, proven, 20*limit); err != nil {
-			t.Fatalf("Keep: %v", err)
-		}
-		kept := a.driver.Now()
-		time.Sleep(5 * inexact)
-		proof("kept and renewed", kept, a.renew(proven)[proven.ID].Proof)
-		for range 3 {
-			proof("kept, and renewed by another session", kept, b.renew(proven)[proven.ID].Proof)
-		}
+	t.OK(a.Keep(t.Ctx, proven, 20*limit), "Keep")
+	kept := a.driver.Now()
+	time.Sleep(5 * inexact)
+	proof("kept and renewed", kept, a.renew(proven)[proven.ID].Proof)
+	for range 3 {
+		proof("kept, and renewed by another session", kept, b.renew(proven)[proven.ID].Proof)
+	}
 
-		stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))
-		ends := a.hold(t.fixed("ends", t.TTL/2))
-		next := b.behind(t.exclusive("ends"))
-		state := func(c *client, tk driver.Ticket, want driver.State) {
-			t.Helper()
-			if r, ok := c.renew(tk)[tk.ID]; !ok || r.State != want {
-				t.Fatalf("Renew of a ticket with a fixed end in %q: %+v, told %v; the state must be %v", tk.Queue, r, ok, want)
-			}
+	stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))
+	ends := a.hold(t.fixed("ends", t.TTL/2))
+	next := b.behind(t.exclusive("ends"))
+	state := func(c *client, tk driver.Ticket, want driver.State) {
+		t.Helper()
+		if r, ok := c.renew(tk)[tk.ID]; !ok || r.State != want {
+			t.Fatalf("Renew of a ticket with a fixed end in %q: %+v, told %v; the state must be %v", tk.Queue, r, ok, want)
 		}
-		if got := a.renew(); len(got) != 0 {
-			t.Fatalf("Renew reports tickets with a fixed end that were not named: %+v", got)
-		}
-		state(a, stays, driver.Kept)
-		state(b, stays, driver.Kept)
-		a.leave(left)
-		state(a, left, driver.Gone)
-		state(b, left, driver.Gone)
-		if err := a.Close(t.ctx); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
-		state(b, stays, driver.Kept)
-		if err := b.driver.Ask(t.ctx, "stays", stays.ID, driver.Evict); err != nil {
-			t.Fatalf("Ask: %v", err)
-		}
-		state(b, stays, driver.Evicted)
+	}
+	if got := a.renew(); len(got) != 0 {
+		t.Fatalf("Renew reports tickets with a fixed end that were not named: %+v", got)
+	}
+	state(a, stays, driver.Kept)
+	state(b, stays, driver.Kept)
+	a.leave(left)
+	state(a, left, driver.Gone)
+	state(b, left, driver.Gone)
+	t.OK(a.Close(t.Ctx), "Close")
+	state(b, stays, driver.Kept)
+	t.OK(b.driver.Ask(t.Ctx, "stays", stays.ID, driver.Evict), "Ask")
+	state(b, stays, driver.Evicted)
 
-		stop := b.beat(ends, next.Ticket) // in vain
-		next.notBefore(ends.Proof.Add(t.TTL/2), "by its Hold")
-		stop()
-		state(b, ends, driver.Gone)
-	},
-}
+	stop := b.beat(ends, next.Ticket) // in vain
+	next.notBefore(ends.Proof.Add(t.TTL/2), "by its Hold")
+	stop()
+	state(b, ends, driver.Gone)
+})
 
 const recentSays = "Proofs are recent while the backend answers: none is older than half of the TTL when the next call is due, if a call is due a third of the TTL after the last one, or as soon as the proof is two fifths of the TTL old, but no sooner than a twelfth of the TTL after the last one."
 
 // A healthy lease has always time left, whatever part of the TTL a proof costs.
-var recentProofs = rule{
-	name: "RecentProofs",
-	says: []string{recentSays},
-	check: func(t *trial) {
-		a, front := t.mortal(), t.client()
-		beats := func(how string, tk driver.Ticket, last driver.Instant) {
-			t.Helper()
-			ttl := a.TTL
-			held := a.lease(tk)
-			counted, old, oldest := 0, 0, time.Duration(0)
-			slow := false // this machine, or the last answer
-			beside := front.lookout(ttl / 20)
-			defer beside.stop()
-			for stop := last.Add(5 * ttl); last < stop; {
-				due := max(min(last.Add(ttl/3), held.proof.Add(2*ttl/5)), last.Add(ttl/12))
-				time.Sleep(due.Sub(a.driver.Now()))
-				age := due.Sub(held.proof)
-				last = a.driver.Now()
-				held.renewFor(0, nil)
-				wasSlow := slow
-				if slow = a.driver.Now().Sub(due) > ttl/20; slow || wasSlow {
-					continue
-				}
-				counted++
-				if oldest = max(oldest, age); age > ttl/2 {
-					old++ // what the driver does beside the renewals can be late here, too
-				}
+var _ = rules.Add(rule{Name: "RecentProofs", Says: []string{recentSays}}, func(t *trial) {
+	a, front := t.mortal(), t.client()
+	beats := func(how string, tk driver.Ticket, last driver.Instant) {
+		t.Helper()
+		ttl := a.TTL
+		held := a.lease(tk)
+		counted, old, oldest := 0, 0, time.Duration(0)
+		slow := false // this machine, or the last answer
+		beside := front.lookout(ttl / 20)
+		defer beside.stop()
+		for stop := last.Add(5 * ttl); last < stop; {
+			due := max(min(last.Add(ttl/3), held.proof.Add(2*ttl/5)), last.Add(ttl/12))
+			time.Sleep(due.Sub(a.driver.Now()))
+			age := due.Sub(held.proof)
+			last = a.driver.Now()
+			held.renewFor(0, nil)
+			wasSlow := slow
+			if slow = a.driver.Now().Sub(due) > ttl/20; slow || wasSlow {
+				continue
 			}
-			if counted < 5 {
-				panic(errPaused)
+			counted++
+			if oldest = max(oldest, age); age > ttl/2 {
+				old++ // what the driver does beside the renewals can be late here, too
 			}
-			if old > counted/5 {
-				beside.wasQuick()
-				t.Fatalf("%s: at %d of %d renewals the proof was older than half of the TTL, at one %.2f of it", how, old, counted, float64(oldest)/float64(ttl))
-			}
-			t.Logf("%s: %d renewals, the oldest proof was %.2f of the TTL old", how, counted, float64(oldest)/float64(ttl))
-			a.leave(tk)
 		}
-		now := a.driver.Now()
-		beats("after a Join", a.hold(t.exclusive("q")), now)
+		if counted < 5 {
+			t.Slow("this machine or the backend was slow")
+		}
+		if old > counted/5 {
+			beside.wasQuick()
+			t.Fatalf("%s: at %d of %d renewals the proof was older than half of the TTL, at one %.2f of it", how, old, counted, float64(oldest)/float64(ttl))
+		}
+		t.Logf("%s: %d renewals, the oldest proof was %.2f of the TTL old", how, counted, float64(oldest)/float64(ttl))
+		a.leave(tk)
+	}
+	now := a.driver.Now()
+	beats("after a Join", a.hold(t.exclusive("q")), now)
 
-		t.allow()
-		first := front.hold(t.exclusive("r"))
-		waiting := a.leaseOfWaiting(t.exclusive("r"))
-		waiting.renewFor(a.TTL, nil)
-		front.leave(first)
-		got, err := a.Await(t.ctx, waiting.ticket)
-		if err != nil {
-			t.inTime(a.driver, waiting.end())
-			t.Fatalf("Await: %v", err)
-		}
-		t.allow()
-		waiting.ticket = got
-		now = a.driver.Now()
-		waiting.renewFor(0, nil) // whoever needs more time than a grant leaves renews at once
-		got.Proof = waiting.proof
-		beats("after a grant", got, now)
-	},
-}
+	t.Allow(0)
+	first := front.hold(t.exclusive("r"))
+	waiting := a.leaseOfWaiting(t.exclusive("r"))
+	waiting.renewFor(a.TTL, nil)
+	front.leave(first)
+	got, err := a.Await(t.Ctx, waiting.ticket)
+	if err != nil {
+		t.inTime(a.driver, waiting.end())
+		t.Fatalf("Await: %v", err)
+	}
+	t.Allow(0)
+	waiting.ticket = got
+	now = a.driver.Now()
+	waiting.renewFor(0, nil) // whoever needs more time than a grant leaves renews at once
+	got.Proof = waiting.proof
+	beats("after a grant", got, now)
+})
 
-var renewByAnotherSession = rule{
-	name: "RenewByAnotherSession",
-	says: []string{"A ticket belongs to the session that joined it and stands as long as that session renews it"},
-	check: func(t *trial) {
-		a, b := t.mortal(), t.client()
-		held := a.lease(a.hold(t.exclusive("q")))
-		next := b.behind(t.exclusive("q"))
-		stop := b.beat(held.ticket, next.Ticket) // in vain
-		next.notBefore(held.end(), "which its own session did not renew")
-		stop()
-	},
-}
+var _ = rules.Add(rule{Name: "RenewByAnotherSession", Says: []string{
+	"A ticket belongs to the session that joined it and stands as long as that session renews it",
+}}, func(t *trial) {
+	a, b := t.mortal(), t.client()
+	held := a.lease(a.hold(t.exclusive("q")))
+	next := b.behind(t.exclusive("q"))
+	stop := b.beat(held.ticket, next.Ticket) // in vain
+	next.notBefore(held.end(), "which its own session did not renew")
+	stop()
+})
 
-var renewInAFewExchanges = rule{
-	name: "RenewInAFewExchanges",
-	says: []string{"all in one exchange or in a few"},
-	check: func(t *trial) {
-		a := t.client()
-		var known []driver.Ticket
-		n := t.size(500, 100)
-		for i := range n {
-			known = append(known, a.join(permits(string(rune('a'+i%20)), 1, 5)))
-		}
-		before := a.driver.Exchanges()
-		if answer := a.renew(known...); len(answer) != n {
-			t.Fatalf("Renew of %d tickets answers for %d", n, len(answer))
-		}
-		if used := a.driver.Exchanges() - before; used == 0 || used > uint64(2+n/20) {
-			t.Fatalf("Renew of %d tickets took %d exchanges", n, used)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "RenewInAFewExchanges", Says: []string{
+	"all in one exchange or in a few",
+}}, func(t *trial) {
+	a := t.client()
+	var known []driver.Ticket
+	n := t.size(500, 100)
+	for i := range n {
+		known = append(known, a.join(permits(string(rune('a'+i%20)), 1, 5)))
+	}
+	before := a.driver.Exchanges()
+	if answer := a.renew(known...); len(answer) != n {
+		t.Fatalf("Renew of %d tickets answers for %d", n, len(answer))
+	}
+	if used := a.driver.Exchanges() - before; used == 0 || used > uint64(2+n/20) {
+		t.Fatalf("Renew of %d tickets took %d exchanges", n, used)
+	}
+})

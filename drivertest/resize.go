@@ -2,9 +2,9 @@ package drivertest
 
 import (
 	"context"
-	"errors"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 const resizeKeeps = "Resize gives a semaphore's queue a capacity and keeps it, over crashes and restarts: the queue does not forget it when it is empty, and a Join of another capacity is ErrMismatch then, too."
@@ -17,9 +17,7 @@ const (
 // resized gives a queue a capacity.
 func (t *trial) resized(d driver.Driver, queue string, capacity int64) {
 	t.Helper()
-	if err := d.Resize(t.ctx, queue, capacity); err != nil {
-		t.Fatalf("Resize of %s to %d: %v", queue, capacity, err)
-	}
+	t.OK(d.Resize(t.Ctx, queue, capacity), "Resize of %s to %d", queue, capacity)
 }
 
 // hasCapacity is what inspection shows of a queue.
@@ -32,172 +30,154 @@ func (t *trial) hasCapacity(d driver.Driver, queue string, capacity int64, resiz
 	return q
 }
 
-var resize = rule{
-	name: "Resize",
-	says: []string{
-		resizeKeeps,
-		"Whoever now fits is granted.",
-		heldBeyond,
-		neverFits,
-		"A queue of another kind that has tickets: ErrMismatch.",
-	},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		three, four, one := permits("q", 3, 5), permits("q", 4, 5), permits("q", 1, 5)
-		first, second, third := a.hold(three), b.wait(four), b.wait(one)
-		t.resized(a.driver, "q", 7)
-		b.await(second)
-		t.stands(a.driver, "q", []driver.Ticket{first, second}, []driver.Ticket{third})
-		for range 2 {
-			t.resized(b.driver, "q", 8)
-			b.await(third)
-			t.stands(b.driver, "q", []driver.Ticket{first, second, third}, nil)
-		}
+var _ = rules.Add(rule{Name: "Resize", Says: []string{
+	resizeKeeps,
+	"Whoever now fits is granted.",
+	heldBeyond,
+	neverFits,
+	"A queue of another kind that has tickets: ErrMismatch.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	three, four, one := permits("q", 3, 5), permits("q", 4, 5), permits("q", 1, 5)
+	first, second, third := a.hold(three), b.wait(four), b.wait(one)
+	t.resized(a.driver, "q", 7)
+	b.await(second)
+	t.stands(a.driver, "q", []driver.Ticket{first, second}, []driver.Ticket{third})
+	for range 2 {
+		t.resized(b.driver, "q", 8)
+		b.await(third)
+		t.stands(b.driver, "q", []driver.Ticket{first, second, third}, nil)
+	}
 
-		// It is lowered below what is held.
-		t.resized(a.driver, "q", 2)
-		t.hasCapacity(b.driver, "q", 2, true)
-		t.stands(a.driver, "q", []driver.Ticket{first, second, third}, nil)
-		both, last := a.wait(permits("q", 2, 2)), b.wait(permits("q", 1, 2))
-		if _, err := a.Join(t.ctx, permits("q", 1, 8)); !errors.Is(err, driver.ErrMismatch) {
-			t.Fatalf("Join of 1 of 8 permits, which are 2 by now: %v", err)
-		}
-		if got := a.hold(again(three)); got.Token != first.Token {
-			t.Fatalf("a Join that is repeated after the capacity has changed finds the token %d, not %d", got.Token, first.Token)
-		}
-		a.renew(first, both)
-		b.renew(second, third, last)
-		a.leave(first)
-		b.leave(second)
-		t.stands(b.driver, "q", []driver.Ticket{third}, []driver.Ticket{both, last}) // 1 and 2 of 2 do not fit
-		b.leave(third)
-		a.await(both)
-		b.waits(last)
-		t.stands(a.driver, "q", []driver.Ticket{both}, []driver.Ticket{last})
-		a.leave(both)
-		b.await(last)
-		b.leave(last)
+	// It is lowered below what is held.
+	t.resized(a.driver, "q", 2)
+	t.hasCapacity(b.driver, "q", 2, true)
+	t.stands(a.driver, "q", []driver.Ticket{first, second, third}, nil)
+	both, last := a.wait(permits("q", 2, 2)), b.wait(permits("q", 1, 2))
+	t.Is(suite.Of(a.Join(t.Ctx, permits("q", 1, 8))), driver.ErrMismatch, "Join of 1 of 8 permits, which are 2 by now")
+	if got := a.hold(again(three)); got.Token != first.Token {
+		t.Fatalf("a Join that is repeated after the capacity has changed finds the token %d, not %d", got.Token, first.Token)
+	}
+	a.renew(first, both)
+	b.renew(second, third, last)
+	a.leave(first)
+	b.leave(second)
+	t.stands(b.driver, "q", []driver.Ticket{third}, []driver.Ticket{both, last}) // 1 and 2 of 2 do not fit
+	b.leave(third)
+	a.await(both)
+	b.waits(last)
+	t.stands(a.driver, "q", []driver.Ticket{both}, []driver.Ticket{last})
+	a.leave(both)
+	b.await(last)
+	b.leave(last)
 
-		// Whoever waits for more than there can be leaves, and keeps nobody out.
-		held := a.hold(permits("r", 2, 5))
-		heavy, light := b.wait(permits("r", 4, 5)), a.wait(permits("r", 1, 5))
-		t.resized(b.driver, "r", 3)
-		if _, err := b.Await(t.ctx, heavy); !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Await of a ticket of 4 units, while the capacity is 3: %v", err)
-		}
-		a.await(light)
-		t.stands(a.driver, "r", []driver.Ticket{held, light}, nil)
+	// Whoever waits for more than there can be leaves, and keeps nobody out.
+	held := a.hold(permits("r", 2, 5))
+	heavy, light := b.wait(permits("r", 4, 5)), a.wait(permits("r", 1, 5))
+	t.resized(b.driver, "r", 3)
+	t.Is(suite.Of(b.Await(t.Ctx, heavy)), driver.ErrGone, "Await of a ticket of 4 units, while the capacity is 3")
+	a.await(light)
+	t.stands(a.driver, "r", []driver.Ticket{held, light}, nil)
 
-		// A Join whose answer was lost finds its ticket, whatever the capacity is by then.
-		if t.world.Late != nil {
-			a.leave(a.hold(permits("late", 1, 5))) // so that the next one takes a single exchange
-			r := permits("late", 1, 5)
-			_ = lostAnswer(t.world.Late)(t.ctx, func(ctx context.Context) error {
-				_, err := a.Join(ctx, r)
-				return err
-			})
-			if q := t.snapshot(b.driver, "late"); len(q.Members) == 1 { // it has come
-				t.resized(b.driver, "late", 7)
-				var found driver.Ticket
-				if err := t.known(func() (err error) { found, err = a.Join(t.ctx, again(r)); return err }); err != nil || !found.Held {
-					t.Fatalf("a Join whose answer was lost, repeated after the capacity has changed: %+v, %v", found, err)
-				}
-				t.stands(b.driver, "late", []driver.Ticket{found}, nil)
+	// A Join whose answer was lost finds its ticket, whatever the capacity is by then.
+	if t.world.Late != nil {
+		a.leave(a.hold(permits("late", 1, 5))) // so that the next one takes a single exchange
+		r := permits("late", 1, 5)
+		_ = lostAnswer(t.world.Late)(t.Ctx, func(ctx context.Context) error {
+			_, err := a.Join(ctx, r)
+			return err
+		})
+		if q := t.snapshot(b.driver, "late"); len(q.Members) == 1 { // it has come
+			t.resized(b.driver, "late", 7)
+			var found driver.Ticket
+			if err := t.known(func() (err error) { found, err = a.Join(t.Ctx, again(r)); return err }); err != nil || !found.Held {
+				t.Fatalf("a Join whose answer was lost, repeated after the capacity has changed: %+v, %v", found, err)
 			}
+			t.stands(b.driver, "late", []driver.Ticket{found}, nil)
 		}
+	}
 
-		// A ticket that waits for too many units leaves a long line, too, also from its end.
-		held = a.hold(permits("s", 2, 5))
-		var line, stay []driver.Ticket
-		for i := range 120 {
-			units := int64(4 - i%2)
-			line = append(line, b.wait(permits("s", units, 5)))
-			if i%20 == 0 {
-				stay = append(stay, a.wait(permits("s", 1, 5)))
-			}
+	// A ticket that waits for too many units leaves a long line, too, also from its end.
+	held = a.hold(permits("s", 2, 5))
+	var line, stay []driver.Ticket
+	for i := range 120 {
+		units := int64(4 - i%2)
+		line = append(line, b.wait(permits("s", units, 5)))
+		if i%20 == 0 {
+			stay = append(stay, a.wait(permits("s", 1, 5)))
 		}
-		t.resized(a.driver, "s", 2)
-		t.stands(b.driver, "s", []driver.Ticket{held}, stay)
-		states := b.renew(line...)
-		for _, tk := range line {
-			if r := states[tk.ID]; r.State != driver.Gone {
-				t.Fatalf("a ticket of 3 or 4 units, while the capacity is 2, is %+v", r)
-			}
+	}
+	t.resized(a.driver, "s", 2)
+	t.stands(b.driver, "s", []driver.Ticket{held}, stay)
+	states := b.renew(line...)
+	for _, tk := range line {
+		if r := states[tk.ID]; r.State != driver.Gone {
+			t.Fatalf("a ticket of 3 or 4 units, while the capacity is 2, is %+v", r)
 		}
+	}
 
-		// More is held than the capacity, also when that is not kept any more.
-		t.resized(a.driver, "s", 5)
-		a.await(stay[2])
-		t.resized(b.driver, "s", 2)
-		t.resized(b.driver, "s", 0)
-		a.leave(held)
-		t.stands(b.driver, "s", stay[:3], stay[3:])
-		a.leave(stay[0])
-		a.leave(stay[1])
-		a.await(stay[3])
-		t.stands(b.driver, "s", stay[2:4], stay[4:])
+	// More is held than the capacity, also when that is not kept any more.
+	t.resized(a.driver, "s", 5)
+	a.await(stay[2])
+	t.resized(b.driver, "s", 2)
+	t.resized(b.driver, "s", 0)
+	a.leave(held)
+	t.stands(b.driver, "s", stay[:3], stay[3:])
+	a.leave(stay[0])
+	a.leave(stay[1])
+	a.await(stay[3])
+	t.stands(b.driver, "s", stay[2:4], stay[4:])
 
-		mutex := a.hold(driver.Request{ID: newID(), Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1})
-		if err := b.driver.Resize(t.ctx, "m", 2); !errors.Is(err, driver.ErrMismatch) {
-			t.Fatalf("Resize of a mutex: %v", err)
-		}
-		t.stands(a.driver, "m", []driver.Ticket{mutex}, nil)
-	},
-}
+	mutex := a.hold(driver.Request{ID: newID(), Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1})
+	t.Is(b.driver.Resize(t.Ctx, "m", 2), driver.ErrMismatch, "Resize of a mutex")
+	t.stands(a.driver, "m", []driver.Ticket{mutex}, nil)
+})
 
-var resizeIsKept = rule{
-	name: "ResizeIsKept",
-	says: []string{
-		resizeKeeps,
-		"Another capacity is another state for Follow.",
-		"Capacity 0 undoes that: a queue that has tickets has the same capacity, and forgets it when it is empty.",
-		"Capacity is that of Resize, which is kept",
-	},
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		refused := func(of int64, when string) {
-			t.Helper()
-			for _, r := range []driver.Request{permits("q", 1, of), nowait(permits("q", 1, of))} {
-				if tk, err := b.Join(t.ctx, r); !errors.Is(err, driver.ErrMismatch) {
-					t.Fatalf("Join of 1 of %d permits %s: %+v, %v", of, when, tk, err)
-				}
-			}
+var _ = rules.Add(rule{Name: "ResizeIsKept", Says: []string{
+	resizeKeeps,
+	"Another capacity is another state for Follow.",
+	"Capacity 0 undoes that: a queue that has tickets has the same capacity, and forgets it when it is empty.",
+	"Capacity is that of Resize, which is kept",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	refused := func(of int64, when string) {
+		t.Helper()
+		for _, r := range []driver.Request{permits("q", 1, of), nowait(permits("q", 1, of))} {
+			t.Is(suite.Of(b.Join(t.Ctx, r)), driver.ErrMismatch, "Join of 1 of %d permits %s", of, when)
 		}
-		t.resized(a.driver, "q", 0) // nothing is kept of it
-		empty := t.snapshot(b.driver, "q")
-		for _, capacity := range []int64{4, 3} { // of a queue that never was, and of an empty one
-			t.resized(a.driver, "q", capacity)
-			q, err := b.driver.Follow(t.ctx, "q", empty.Version)
-			if err != nil || q.Capacity != capacity || len(q.Members) > 0 {
-				t.Fatalf("Follow of an empty queue that was resized to %d: %+v, %v", capacity, q, err)
-			}
-			empty = q
-			t.hasCapacity(a.driver, "q", capacity, true)
-			refused(5, "in an empty queue that was resized")
-			if _, err := b.Join(t.ctx, driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}); !errors.Is(err, driver.ErrMismatch) {
-				t.Fatalf("Join of a mutex in an empty queue that was resized: %v", err)
-			}
-			for _, c := range []*client{a, b, t.client()} {
-				c.leave(c.hold(permits("q", capacity, capacity)))
-				refused(5, "in a queue that was resized, and is empty again")
-			}
+	}
+	t.resized(a.driver, "q", 0) // nothing is kept of it
+	empty := t.snapshot(b.driver, "q")
+	for _, capacity := range []int64{4, 3} { // of a queue that never was, and of an empty one
+		t.resized(a.driver, "q", capacity)
+		q, err := b.driver.Follow(t.Ctx, "q", empty.Version)
+		if err != nil || q.Capacity != capacity || len(q.Members) > 0 {
+			t.Fatalf("Follow of an empty queue that was resized to %d: %+v, %v", capacity, q, err)
 		}
-		if names := t.list(b.driver, ""); len(names) > 0 {
-			t.Fatalf("queues without tickets are listed: %q", names)
+		empty = q
+		t.hasCapacity(a.driver, "q", capacity, true)
+		refused(5, "in an empty queue that was resized")
+		t.Is(suite.Of(b.Join(t.Ctx, driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1})), driver.ErrMismatch, "Join of a mutex in an empty queue that was resized")
+		for _, c := range []*client{a, b, t.client()} {
+			c.leave(c.hold(permits("q", capacity, capacity)))
+			refused(5, "in a queue that was resized, and is empty again")
 		}
+	}
+	if names := t.list(b.driver, ""); len(names) > 0 {
+		t.Fatalf("queues without tickets are listed: %q", names)
+	}
 
-		held := a.hold(permits("q", 1, 3))
-		t.resized(b.driver, "q", 0)
-		t.hasCapacity(a.driver, "q", 3, false)
-		refused(5, "in a queue of 3 that has a ticket")
-		b.leave(b.hold(permits("q", 1, 3)))
-		a.leave(held)
-		if q := t.snapshot(a.driver, "q"); q.Resized {
-			t.Fatalf("an empty queue that was resized to 0 is %+v", q)
-		}
-		b.leave(b.hold(permits("q", 5, 5)))
-		t.resized(a.driver, "q", 2)
-		t.resized(a.driver, "q", 0)
-		a.leave(a.hold(permits("q", 5, 5)))
-	},
-}
+	held := a.hold(permits("q", 1, 3))
+	t.resized(b.driver, "q", 0)
+	t.hasCapacity(a.driver, "q", 3, false)
+	refused(5, "in a queue of 3 that has a ticket")
+	b.leave(b.hold(permits("q", 1, 3)))
+	a.leave(held)
+	if q := t.snapshot(a.driver, "q"); q.Resized {
+		t.Fatalf("an empty queue that was resized to 0 is %+v", q)
+	}
+	b.leave(b.hold(permits("q", 5, 5)))
+	t.resized(a.driver, "q", 2)
+	t.resized(a.driver, "q", 0)
+	a.leave(a.hold(permits("q", 5, 5)))
+})

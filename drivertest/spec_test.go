@@ -45,12 +45,12 @@ func specification(t *testing.T, pattern string) []string {
 func TestRulesQuoteTheSpecification(t *testing.T) {
 	spec := strings.Join(specification(t, "../driver/*.go"), "\n")
 	for _, r := range rules {
-		if len(r.says) == 0 {
-			t.Errorf("rule %s quotes no sentence", r.name)
+		if len(r.Says) == 0 {
+			t.Errorf("rule %s quotes no sentence", r.Name)
 		}
-		for _, quote := range r.says {
+		for _, quote := range r.Says {
 			if !strings.Contains(spec, quote) {
-				t.Errorf("rule %s quotes what package driver does not say:\n\t%s", r.name, quote)
+				t.Errorf("rule %s quotes what package driver does not say:\n\t%s", r.Name, quote)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func TestRulesQuoteTheSpecification(t *testing.T) {
 func TestRulesCoverTheSpecification(t *testing.T) {
 	quoted := map[string]bool{}
 	for _, r := range rules {
-		for _, quote := range r.says {
+		for _, quote := range r.Says {
 			quoted[quote] = true
 		}
 	}

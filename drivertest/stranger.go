@@ -8,66 +8,60 @@ import (
 )
 
 // A backend that sends to its clients may let others send to them as well.
-var stranger = rule{
-	name: "Stranger",
-	hook: "Stranger",
-	says: []string{"What a client is sent without having asked is no more than a reason to ask, unless it proves that its sender may change the ticket."},
-	check: func(t *trial) {
-		t.withstand(func(a, b *client, held, _ driver.Ticket, _ driver.Swap) {
-			t.world.Stranger([]*driver.Opened{a.Opened, b.Opened}, held.Token)
-		})
-	},
-}
+var _ = rules.Add(rule{Name: "Stranger", Hook: "Stranger", Says: []string{
+	"What a client is sent without having asked is no more than a reason to ask, unless it proves that its sender may change the ticket.",
+}}, func(t *trial) {
+	t.withstand(func(a, b *client, held, _ driver.Ticket, _ driver.Swap) {
+		t.world.Stranger([]*driver.Opened{a.Opened, b.Opened}, held.Token)
+	})
+})
 
 // Whoever is let at the backend without rights tries all that a client can.
-var noRights = rule{
-	name: "NoRights",
-	hook: "NoRights",
-	says: []string{"Who has no rights at the backend changes no ticket, no token and no cell."},
-	check: func(t *trial) {
-		t.withstand(func(_, _ *client, held, waiting driver.Ticket, cell driver.Swap) {
-			ctx, cancel := context.WithTimeout(t.ctx, 10*time.Second)
-			defer cancel()
-			d, err := t.world.NoRights(ctx)
-			if err != nil {
-				t.Logf("it is not opened: %v", err)
-				return
-			}
-			defer d.Close()
-			var s driver.Session
-			if o, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * limit}); err != nil {
-				t.Logf("no session: %v", err)
-			} else {
-				s = o
-			}
-			for _, tk := range []driver.Ticket{held, waiting} {
-				for name, call := range everyCall(d, s, tk, t.exclusive("free"), cell) {
-					if name == "Watch" || name == "Follow" || name == "Await" {
-						continue // which change nothing, and wait
-					}
-					brief, stop := context.WithTimeout(ctx, time.Second)
-					err := call(brief)
-					stop()
-					if err == nil && changes[name] {
-						t.Fatalf("%s of who has no rights succeeds", name)
-					}
-				}
-				for what, err := range map[string]error{
-					"Force":  d.Ask(ctx, tk.Queue, tk.ID, driver.Force),
-					"Raise":  d.Raise(ctx, tk.Queue, held.Token+stolen),
-					"Resize": d.Resize(ctx, tk.Queue, 7),
-				} {
-					if err == nil {
-						t.Fatalf("%s of who has no rights succeeds", what)
-					}
-				}
-			}
-		})
-		if q := t.snapshot(t.driver(), "free"); len(q.Members) > 0 {
-			t.Fatalf("who has no rights stands in the queue %+v", q)
+var _ = rules.Add(rule{Name: "NoRights", Hook: "NoRights", Says: []string{
+	"Who has no rights at the backend changes no ticket, no token and no cell.",
+}}, func(t *trial) {
+	t.withstand(func(_, _ *client, held, waiting driver.Ticket, cell driver.Swap) {
+		ctx, cancel := context.WithTimeout(t.Ctx, 10*time.Second)
+		defer cancel()
+		d, err := t.world.NoRights(ctx)
+		if err != nil {
+			t.Logf("it is not opened: %v", err)
+			return
 		}
-	},
-}
+		defer d.Close()
+		var s driver.Session
+		if o, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * limit}); err != nil {
+			t.Logf("no session: %v", err)
+		} else {
+			s = o
+		}
+		for _, tk := range []driver.Ticket{held, waiting} {
+			for name, call := range everyCall(d, s, tk, t.exclusive("free"), cell) {
+				if name == "Watch" || name == "Follow" || name == "Await" {
+					continue // which change nothing, and wait
+				}
+				brief, stop := context.WithTimeout(ctx, time.Second)
+				err := call(brief)
+				stop()
+				if err == nil && changes[name] {
+					t.Fatalf("%s of who has no rights succeeds", name)
+				}
+			}
+			for what, err := range map[string]error{
+				"Force":  d.Ask(ctx, tk.Queue, tk.ID, driver.Force),
+				"Raise":  d.Raise(ctx, tk.Queue, held.Token+stolen),
+				"Resize": d.Resize(ctx, tk.Queue, 7),
+			} {
+				if err == nil {
+					t.Fatalf("%s of who has no rights succeeds", what)
+				}
+			}
+		}
+	})
+	if q := t.snapshot(t.driver(), "free"); len(q.Members) > 0 {
+		t.Fatalf("who has no rights stands in the queue %+v", q)
+	}
+})
 
 // changes are the calls of everyCall that change something if they succeed.
 var changes = map[string]bool{"Swap": true, "Ask": true, "Raise": true, "Join": true, "Keep": true, "Leave": true}
@@ -111,9 +105,9 @@ func (t *trial) withstand(attack func(a, b *client, held, waiting driver.Ticket,
 	waiting := b.wait(t.exclusive("q"))
 	cell := t.swap(c, set("c", 0, "v"))
 	told := make(chan driver.Signal, 100)
-	ctx, cancel := context.WithCancel(t.ctx)
+	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
-	t.calls.Go(func() {
+	t.Calls.Go(func() {
 		for {
 			s, err := a.Signals(ctx)
 			if err != nil {
@@ -126,21 +120,19 @@ func (t *trial) withstand(attack func(a, b *client, held, waiting driver.Ticket,
 	})
 	granted := b.awaiting(waiting)
 	got := make(chan driver.Ticket, 1)
-	t.calls.Go(func() { got <- granted() })
+	t.Calls.Go(func() { got <- granted() })
 
 	attack(a, b, held, waiting, set("c", cell.Version, "stolen"))
-	t.is(c, "c", cell)
+	t.holds(c, "c", cell)
 	// What is sent in earnest comes after it; to those who wait for nothing, with a heartbeat.
 	defer a.beat(held)()
-	if err := c.Ask(t.ctx, "q", held.ID, driver.Revoke); err != nil {
-		t.Fatalf("Ask: %v", err)
-	}
+	t.OK(c.Ask(t.Ctx, "q", held.ID, driver.Revoke), "Ask")
 	select {
 	case s := <-told:
 		if s.Demand != driver.Revoke {
 			t.Fatalf("a stranger has sent the signal %+v", s)
 		}
-	case <-t.ctx.Done():
+	case <-t.Ctx.Done():
 		t.Fatalf("the holder does not hear that it is to give up")
 	}
 	select {

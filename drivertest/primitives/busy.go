@@ -15,33 +15,28 @@ import (
 
 // busyHolder has a process parse JSON on all processors while it holds. The process is as busy as the promise allows:
 // whenever a timer or an echo in it is later, some of its goroutines end. What is lost then is not judged.
-var busyHolder = rule{
-	name:      "BusyHolder",
-	promise:   "A process that is busy loses no lease as long as a timer and an echo over loopback in it are late by a fifth of the TTL at most.",
-	processes: true,
-	alone:     true,
-	exact:     true,
-	check: func(t *trial) {
-		m := t.member(max(t.TTL, 2*time.Second))
-		var slowest pulse
-		stop := slowest.feel(t, t.client())
-		var b Busy
-		t.ok(m.call("Busy", BusyWant{Goroutines: 16, Judge: 5, Within: limit / 2}, &b), "a process is busy")
-		stop()
-		felt := slowest.load()
-		t.Logf("%+v; an exchange of an idle process took %v at most", b, felt)
-		switch {
-		case len(b.Lost) > 0 && felt > b.TTL/5:
-			t.Skipf("the backend is too slow: an exchange of an idle process took %v", felt)
-		case len(b.Lost) > 0:
-			t.Fatalf("%d leases are lost, where a timer and an echo were late by %v at most: %s", len(b.Lost), b.Latest, b.Lost[0])
-		case b.Judged == 0 && b.Goroutines == 0:
-			t.Skipf("this machine is too slow: a timer and an echo of an idle process were late by more than %v", b.TTL/5)
-		case b.Judged == 0:
-			t.Fatalf("a timer and an echo were late by more than %v again and again, with %d goroutines at last", b.TTL/5, b.Goroutines)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "BusyHolder", Processes: true, Alone: true, Exact: true, Says: []string{
+	"A process that is busy loses no lease as long as a timer and an echo over loopback in it are late by a fifth of the TTL at most.",
+}}, func(t *trial) {
+	m := t.member(max(t.TTL, 2*time.Second))
+	var slowest pulse
+	stop := slowest.feel(t, t.client())
+	var b Busy
+	t.OK(m.call("Busy", BusyWant{Goroutines: 16, Judge: 3, Within: limit / 3}, &b), "a process is busy")
+	stop()
+	felt := slowest.load()
+	t.Logf("%+v; an exchange of an idle process took %v at most", b, felt)
+	switch {
+	case len(b.Lost) > 0 && felt > b.TTL/5:
+		t.Skipf("the backend is too slow: an exchange of an idle process took %v", felt)
+	case len(b.Lost) > 0:
+		t.Fatalf("%d leases are lost, where a timer and an echo were late by %v at most: %s", len(b.Lost), b.Latest, b.Lost[0])
+	case b.Judged == 0 && b.Goroutines == 0:
+		t.Skipf("this machine is too slow: a timer and an echo of an idle process were late by more than %v", b.TTL/5)
+	case b.Judged == 0:
+		t.Fatalf("a timer and an echo were late by more than %v again and again, with %d goroutines at last", b.TTL/5, b.Goroutines)
+	}
+})
 
 // BusyWant says how busy a member is to be at first, for how many TTLs it is judged, and how long that may take.
 type BusyWant struct {

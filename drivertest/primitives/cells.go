@@ -8,243 +8,229 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
-var barrier = rule{
-	name:    "Barrier",
-	promise: "A barrier keeps everybody waiting from Set until Remove.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		t.ok(a.Barrier("b").Wait(t.ctx), "Wait for a barrier that was never set")
-		t.ok(a.Barrier("b").Set(t.ctx), "Set")
-		t.ok(b.Barrier("b").Set(t.ctx), "a second Set")
-		one := t.done(func() error { return a.Barrier("b").Wait(t.ctx) })
-		two := t.done(func() error { return b.Barrier("b").Wait(t.ctx) })
-		notYet(t, one, "a closed barrier lets its own client through")
-		notYet(t, two, "a closed barrier lets another client through")
-		set, err := b.Barrier("b").IsSet(t.ctx)
-		if t.ok(err, "IsSet"); !set {
-			t.Fatalf("IsSet says that a closed barrier is open")
-		}
-		t.ok(b.Barrier("b").Remove(t.ctx), "Remove")
-		t.ok(wait(t, one, "an open barrier lets another client through"), "Wait")
-		t.ok(wait(t, two, "an open barrier lets its own client through"), "Wait")
-		t.ok(a.Barrier("b").Remove(t.ctx), "a second Remove")
-	},
-}
+var _ = rules.Add(rule{Name: "Barrier", Says: []string{
+	"A barrier keeps everybody waiting from Set until Remove.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	t.OK(a.Barrier("b").Wait(t.Ctx), "Wait for a barrier that was never set")
+	t.OK(a.Barrier("b").Set(t.Ctx), "Set")
+	t.OK(b.Barrier("b").Set(t.Ctx), "a second Set")
+	one := t.Done(func() error { return a.Barrier("b").Wait(t.Ctx) })
+	two := t.Done(func() error { return b.Barrier("b").Wait(t.Ctx) })
+	notYet(t, one, "a closed barrier lets its own client through")
+	notYet(t, two, "a closed barrier lets another client through")
+	set, err := b.Barrier("b").IsSet(t.Ctx)
+	if t.OK(err, "IsSet"); !set {
+		t.Fatalf("IsSet says that a closed barrier is open")
+	}
+	t.OK(b.Barrier("b").Remove(t.Ctx), "Remove")
+	t.OK(wait(t, one, "an open barrier lets another client through"), "Wait")
+	t.OK(wait(t, two, "an open barrier lets its own client through"), "Wait")
+	t.OK(a.Barrier("b").Remove(t.Ctx), "a second Remove")
+})
 
-var latch = rule{
-	name:    "Latch",
-	promise: "A latch is set once, every count takes one off, whoever counts, and it opens at zero; after Reset it can be set again.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		waiting := t.done(func() error { return b.Latch("l").Wait(t.ctx) })
-		const n = 12
-		for i, c := range []*interlock.Client{a, b} {
-			set, err := c.Latch("l").Set(t.ctx, n+int64(i))
-			if t.ok(err, "Set"); set != (i == 0) {
-				t.Fatalf("Set number %d says %v", i+1, set)
+var _ = rules.Add(rule{Name: "Latch", Says: []string{
+	"A latch is set once, every count takes one off, whoever counts, and it opens at zero; after Reset it can be set again.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	waiting := t.Done(func() error { return b.Latch("l").Wait(t.Ctx) })
+	const n = 12
+	for i, c := range []*interlock.Client{a, b} {
+		set, err := c.Latch("l").Set(t.Ctx, n+int64(i))
+		if t.OK(err, "Set"); set != (i == 0) {
+			t.Fatalf("Set number %d says %v", i+1, set)
+		}
+	}
+	var mu sync.Mutex
+	seen := map[int64]bool{}
+	t.Parallel(n-1, func(i int) error {
+		left, err := []*interlock.Client{a, b}[i%2].Latch("l").CountDown(t.Ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		seen[left] = true
+		return err
+	})
+	if len(seen) != n-1 || !seen[1] {
+		t.Fatalf("%d counts left %v", n-1, seen)
+	}
+	notYet(t, waiting, "the latch is open before the last count")
+	left, err := a.Latch("l").CountDown(t.Ctx)
+	if t.OK(err, "CountDown"); left != 0 {
+		t.Fatalf("after %d counts %d are left", n, left)
+	}
+	t.OK(wait(t, waiting, "the latch opens at zero"), "Wait")
+	t.OK(b.Latch("l").Reset(t.Ctx), "Reset")
+	set, err := a.Latch("l").Set(t.Ctx, 1)
+	if t.OK(err, "Set after Reset"); !set {
+		t.Fatalf("a latch that was reset cannot be set again")
+	}
+	again := t.Done(func() error { return b.Latch("l").Wait(t.Ctx) })
+	notYet(t, again, "a latch that was set again is open")
+	_, err = b.Latch("l").CountDown(t.Ctx)
+	t.OK(err, "CountDown")
+	t.OK(wait(t, again, "a latch that was set again opens at zero"), "Wait")
+})
+
+var _ = rules.Add(rule{Name: "Values", Says: []string{
+	"A value is changed by who knows its version, once for each change, whoever else changes it; a version never comes back, not even after Delete.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	v, w := interlock.NewValue[int](a, "v"), interlock.NewValue[int](b, "v")
+	first, err := v.Set(t.Ctx, 7, 0)
+	t.OK(err, "Set of a value that never was")
+	_, err = w.Set(t.Ctx, 8, 0)
+	t.Is(err, interlock.ErrConflict, "Set with version 0 of a value that is")
+	second, err := w.Set(t.Ctx, 8, first)
+	t.OK(err, "Set with the version that is")
+	_, err = v.Set(t.Ctx, 9, first)
+	t.Is(err, interlock.ErrConflict, "Set with an old version")
+	t.Is(v.Delete(t.Ctx, first), interlock.ErrConflict, "Delete with an old version")
+	t.OK(v.Delete(t.Ctx, second), "Delete")
+	got, err := w.Get(t.Ctx)
+	if t.OK(err, "Get"); got.Exists || got.Value != 0 || got.Version <= second || first >= second {
+		t.Fatalf("after Delete it is %+v, after the versions %d and %d", got, first, second)
+	}
+	_, err = w.Set(t.Ctx, 9, second)
+	t.Is(err, interlock.ErrConflict, "Set with the version that was deleted")
+	third, err := w.Set(t.Ctx, 0, got.Version)
+	t.OK(err, "Set with the version of the deleted value")
+	t.OK(v.Delete(t.Ctx, third), "Delete, again")
+	fourth, err := w.Set(t.Ctx, 0, 0)
+	if t.OK(err, "Set with version 0 of a value that was deleted"); fourth <= third {
+		t.Fatalf("it has version %d after %d", fourth, third)
+	}
+	if got, err = v.Get(t.Ctx); err != nil || !got.Exists || got.Version != fourth {
+		t.Fatalf("a zero that was set with version %d: %+v, %v", fourth, got, err)
+	}
+
+	const each = 6
+	t.Parallel(4, func(i int) error {
+		value := []*interlock.Value[int]{v, w}[i%2]
+		for range each {
+			if _, err := value.Update(t.Ctx, func(n int) (int, error) { return n + 1, nil }); err != nil {
+				return err
 			}
 		}
-		var mu sync.Mutex
-		seen := map[int64]bool{}
-		t.parallel(n-1, func(i int) error {
-			left, err := []*interlock.Client{a, b}[i%2].Latch("l").CountDown(t.ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			seen[left] = true
-			return err
-		})
-		if len(seen) != n-1 || !seen[1] {
-			t.Fatalf("%d counts left %v", n-1, seen)
-		}
-		notYet(t, waiting, "the latch is open before the last count")
-		left, err := a.Latch("l").CountDown(t.ctx)
-		if t.ok(err, "CountDown"); left != 0 {
-			t.Fatalf("after %d counts %d are left", n, left)
-		}
-		t.ok(wait(t, waiting, "the latch opens at zero"), "Wait")
-		t.ok(b.Latch("l").Reset(t.ctx), "Reset")
-		set, err := a.Latch("l").Set(t.ctx, 1)
-		if t.ok(err, "Set after Reset"); !set {
-			t.Fatalf("a latch that was reset cannot be set again")
-		}
-		again := t.done(func() error { return b.Latch("l").Wait(t.ctx) })
-		notYet(t, again, "a latch that was set again is open")
-		_, err = b.Latch("l").CountDown(t.ctx)
-		t.ok(err, "CountDown")
-		t.ok(wait(t, again, "a latch that was set again opens at zero"), "Wait")
-	},
-}
+		return nil
+	})
+	if got, err = v.Get(t.Ctx); err != nil || got.Value != 4*each {
+		t.Fatalf("%d additions of one make %d, %v", 4*each, got.Value, err)
+	}
+})
 
-var values = rule{
-	name:    "Values",
-	promise: "A value is changed by who knows its version, once for each change, whoever else changes it; a version never comes back, not even after Delete.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		v, w := interlock.NewValue[int](a, "v"), interlock.NewValue[int](b, "v")
-		first, err := v.Set(t.ctx, 7, 0)
-		t.ok(err, "Set of a value that never was")
-		_, err = w.Set(t.ctx, 8, 0)
-		t.is(err, interlock.ErrConflict, "Set with version 0 of a value that is")
-		second, err := w.Set(t.ctx, 8, first)
-		t.ok(err, "Set with the version that is")
-		_, err = v.Set(t.ctx, 9, first)
-		t.is(err, interlock.ErrConflict, "Set with an old version")
-		t.is(v.Delete(t.ctx, first), interlock.ErrConflict, "Delete with an old version")
-		t.ok(v.Delete(t.ctx, second), "Delete")
-		got, err := w.Get(t.ctx)
-		if t.ok(err, "Get"); got.Exists || got.Value != 0 || got.Version <= second || first >= second {
-			t.Fatalf("after Delete it is %+v, after the versions %d and %d", got, first, second)
+var _ = rules.Add(rule{Name: "Watching", Says: []string{
+	"Watch tells of a value and of its changes, and never misses the last.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	v := interlock.NewValue[int](a, "v")
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	seen := make(chan int, 1000)
+	watcher := t.Done(func() error {
+		for got, err := range interlock.NewValue[int](b, "v").Watch(ctx) {
+			if err != nil {
+				return err
+			}
+			seen <- got.Value
 		}
-		_, err = w.Set(t.ctx, 9, second)
-		t.is(err, interlock.ErrConflict, "Set with the version that was deleted")
-		third, err := w.Set(t.ctx, 0, got.Version)
-		t.ok(err, "Set with the version of the deleted value")
-		t.ok(v.Delete(t.ctx, third), "Delete, again")
-		fourth, err := w.Set(t.ctx, 0, 0)
-		if t.ok(err, "Set with version 0 of a value that was deleted"); fourth <= third {
-			t.Fatalf("it has version %d after %d", fourth, third)
+		return nil
+	})
+	until := func(want int) {
+		t.Helper()
+		for n := -1; n != want; {
+			n = wait(t, seen, "the watcher hears of the last change")
 		}
-		if got, err = v.Get(t.ctx); err != nil || !got.Exists || got.Version != fourth {
-			t.Fatalf("a zero that was set with version %d: %+v, %v", fourth, got, err)
-		}
+	}
+	until(0)
+	for i := 1; i <= 20; i++ {
+		_, err := v.Update(t.Ctx, func(int) (int, error) { return i, nil })
+		t.OK(err, "Update")
+	}
+	until(20)
+	got, err := v.Get(t.Ctx)
+	t.OK(err, "Get")
+	t.OK(v.Delete(t.Ctx, got.Version), "Delete")
+	until(0)
+	cancel()
+	t.OK(wait(t, watcher, "Watch ends with its context"), "Watch")
+})
 
-		const each = 6
-		t.parallel(4, func(i int) error {
-			value := []*interlock.Value[int]{v, w}[i%2]
-			for range each {
-				if _, err := value.Update(t.ctx, func(n int) (int, error) { return n + 1, nil }); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if got, err = v.Get(t.ctx); err != nil || got.Value != 4*each {
-			t.Fatalf("%d additions of one make %d, %v", 4*each, got.Value, err)
-		}
-	},
-}
+var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{
+	"The members of a double barrier enter together and leave together, and no round begins before the one before it is over.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	enter := func(c *interlock.Client, n int) <-chan result {
+		return t.begin(func() (*interlock.Lease, error) { return c.DoubleBarrier("d", n).Enter(t.Ctx) })
+	}
+	first, second := enter(a, 3), enter(b, 3)
+	notYet(t, first, "two of three have entered")
+	notYet(t, second, "two of three have entered")
+	third := enter(a, 3)
+	one, two, three := t.get(first, "the first enters"), t.get(second, "the second enters"), t.get(third, "the third enters")
+	_, err := b.DoubleBarrier("d", 2).Enter(t.Ctx)
+	t.Is(err, interlock.ErrMismatch, "one that wants another number of members")
 
-var watching = rule{
-	name:    "Watching",
-	promise: "Watch tells of a value and of its changes, and never misses the last.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		v := interlock.NewValue[int](a, "v")
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		seen := make(chan int, 1000)
-		watcher := t.done(func() error {
-			for got, err := range interlock.NewValue[int](b, "v").Watch(ctx) {
-				if err != nil {
-					return err
-				}
-				seen <- got.Value
-			}
-			return nil
-		})
-		until := func(want int) {
-			t.Helper()
-			for n := -1; n != want; {
-				n = wait(t, seen, "the watcher hears of the last change")
-			}
+	later := []<-chan result{enter(b, 3), enter(a, 3), enter(b, 3)}
+	t.Eventually("the members of the next round stand in line", func() bool {
+		q := t.look(a, "d")
+		return len(q.Holders)+len(q.Waiters) == 6
+	})
+	count := func(waiting, inside int) {
+		t.Helper()
+		w, i, err := b.DoubleBarrier("d", 3).Count(t.Ctx)
+		t.OK(err, "Count")
+		if w != waiting || i != inside {
+			t.Fatalf("Count says that %d wait and %d are inside, not %d and %d", w, i, waiting, inside)
 		}
-		until(0)
-		for i := 1; i <= 20; i++ {
-			_, err := v.Update(t.ctx, func(int) (int, error) { return i, nil })
-			t.ok(err, "Update")
-		}
-		until(20)
-		got, err := v.Get(t.ctx)
-		t.ok(err, "Get")
-		t.ok(v.Delete(t.ctx, got.Version), "Delete")
-		until(0)
-		cancel()
-		t.ok(wait(t, watcher, "Watch ends with its context"), "Watch")
-	},
-}
-
-var doubleBarrier = rule{
-	name:    "DoubleBarrier",
-	promise: "The members of a double barrier enter together and leave together, and no round begins before the one before it is over.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		enter := func(c *interlock.Client, n int) <-chan result {
-			return t.begin(func() (*interlock.Lease, error) { return c.DoubleBarrier("d", n).Enter(t.ctx) })
-		}
-		first, second := enter(a, 3), enter(b, 3)
-		notYet(t, first, "two of three have entered")
-		notYet(t, second, "two of three have entered")
-		third := enter(a, 3)
-		one, two, three := t.get(first, "the first enters"), t.get(second, "the second enters"), t.get(third, "the third enters")
-		_, err := b.DoubleBarrier("d", 2).Enter(t.ctx)
-		t.is(err, interlock.ErrMismatch, "one that wants another number of members")
-
-		later := []<-chan result{enter(b, 3), enter(a, 3), enter(b, 3)}
-		t.eventually("the members of the next round stand in line", func() bool {
-			q := t.look(a, "d")
-			return len(q.Holders)+len(q.Waiters) == 6
-		})
-		count := func(waiting, inside int) {
-			t.Helper()
-			w, i, err := b.DoubleBarrier("d", 3).Count(t.ctx)
-			t.ok(err, "Count")
-			if w != waiting || i != inside {
-				t.Fatalf("Count says that %d wait and %d are inside, not %d and %d", w, i, waiting, inside)
-			}
-		}
-		count(3, 3)
-		overlap := func() {
-			t.Helper()
-			for _, w := range later {
-				notYet(t, w, "a round has begun before the one before it is over")
-			}
-		}
-		overlap()
-		left := t.done(func() error { return a.DoubleBarrier("d", 3).Leave(t.ctx, one) })
-		t.eventually("the first has left", func() bool {
-			q := t.look(a, "d")
-			return len(q.Holders)+len(q.Waiters) == 5
-		})
-		notYet(t, left, "one of three has left")
-		overlap()
-		count(3, 2)
-		t.release(two) // without waiting for the others
-		overlap()
-		t.ok(b.DoubleBarrier("d", 3).Leave(t.ctx, three), "Leave of the last")
-		t.ok(wait(t, left, "the first leaves with the last"), "Leave")
-		var round []*interlock.Lease
+	}
+	count(3, 3)
+	overlap := func() {
+		t.Helper()
 		for _, w := range later {
-			round = append(round, t.get(w, "the next round begins"))
+			notYet(t, w, "a round has begun before the one before it is over")
 		}
-		t.release(round...)
-	},
-}
+	}
+	overlap()
+	left := t.Done(func() error { return a.DoubleBarrier("d", 3).Leave(t.Ctx, one) })
+	t.Eventually("the first has left", func() bool {
+		q := t.look(a, "d")
+		return len(q.Holders)+len(q.Waiters) == 5
+	})
+	notYet(t, left, "one of three has left")
+	overlap()
+	count(3, 2)
+	t.release(two) // without waiting for the others
+	overlap()
+	t.OK(b.DoubleBarrier("d", 3).Leave(t.Ctx, three), "Leave of the last")
+	t.OK(wait(t, left, "the first leaves with the last"), "Leave")
+	var round []*interlock.Lease
+	for _, w := range later {
+		round = append(round, t.get(w, "the next round begins"))
+	}
+	t.release(round...)
+})
 
-var returning = rule{
-	name:    "Returning",
-	promise: "A member of a double barrier that is taken for dead while it waits comes again.",
-	check: func(t *trial) {
-		d, err := t.world.Open(t.ctx)
-		t.ok(err, "open a driver")
-		off := &atomic.Bool{}
-		a := t.over(cut{d, off}, t.TTL)
-		b := t.beating()
-		enter := func(c *interlock.Client) <-chan result {
-			return t.begin(func() (*interlock.Lease, error) { return c.DoubleBarrier("d", 2).Enter(t.ctx) })
+var _ = rules.Add(rule{Name: "Returning", Says: []string{
+	"A member of a double barrier that is taken for dead while it waits comes again.",
+}}, func(t *trial) {
+	off := &atomic.Bool{}
+	a := t.cutOff(off)
+	b := t.beating()
+	enter := func(c *interlock.Client) <-chan result {
+		return t.begin(func() (*interlock.Lease, error) { return c.DoubleBarrier("d", 2).Enter(t.Ctx) })
+	}
+	first := enter(a)
+	place := func() string {
+		if q := t.look(b, "d"); len(q.Holders) == 1 {
+			return q.Holders[0].ID
 		}
-		first := enter(a)
-		place := func() string {
-			if q := t.look(b, "d"); len(q.Holders) == 1 {
-				return q.Holders[0].ID
-			}
-			return ""
-		}
-		t.eventually("the first waits", func() bool { return place() != "" })
-		dead := place()
-		off.Store(true)
-		t.eventually("the first is taken for dead", func() bool { return place() != dead })
-		off.Store(false)
-		t.eventually("the first comes again", func() bool { return place() != "" && place() != dead })
-		t.release(t.get(enter(b), "the second enters with it"), t.get(first, "the first enters"))
-	},
-}
+		return ""
+	}
+	t.Eventually("the first waits", func() bool { return place() != "" })
+	dead := place()
+	off.Store(true)
+	t.Eventually("the first is taken for dead", func() bool { return place() != dead })
+	off.Store(false)
+	t.Eventually("the first comes again", func() bool { return place() != "" && place() != dead })
+	t.release(t.get(enter(b), "the second enters with it"), t.get(first, "the first enters"))
+})

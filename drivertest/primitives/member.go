@@ -19,10 +19,10 @@ type member struct {
 func (t *trial) member(ttl time.Duration) *member {
 	t.Helper()
 	p, err := process.Start(role)
-	t.ok(err, "start a process")
+	t.OK(err, "start a process")
 	m := &member{Process: p, t: t, rpc: rpc.NewClient(p.Conn)}
-	t.later(func() { p.Kill(); m.rpc.Close() })
-	t.ok(m.call("Open", Place{t.world.URL, ttl}, &struct{}{}), "open a client in another process")
+	t.Later(func() { p.Kill(); m.rpc.Close() })
+	t.OK(m.call("Open", Place{t.world.URL, ttl}, &struct{}{}), "open a client in another process")
 	return m
 }
 
@@ -32,15 +32,15 @@ func (m *member) call(method string, args, reply any) error {
 	select {
 	case <-call.Done:
 		return call.Error
-	case <-m.t.ctx.Done():
-		return m.t.ctx.Err()
+	case <-m.t.Ctx.Done():
+		return m.t.Ctx.Err()
 	}
 }
 
 func (m *member) acquire(w Want) Grant {
 	m.t.Helper()
 	var g Grant
-	m.t.ok(m.call("Acquire", w, &g), "acquire in another process")
+	m.t.OK(m.call("Acquire", w, &g), "acquire in another process")
 	return g
 }
 
@@ -54,14 +54,14 @@ func (m *member) draw(name, file string) (n int, err error) {
 // may keep its backend from serving others.
 func (m *member) stop() (resume func()) {
 	m.t.Helper()
-	m.t.ok(m.call("Renewed", struct{}{}, &struct{}{}), "the heartbeat of another process")
+	m.t.OK(m.call("Renewed", struct{}{}, &struct{}{}), "the heartbeat of another process")
 	if err := m.Stop(); errors.Is(err, errors.ErrUnsupported) {
 		m.t.Skip("processes cannot be stopped on this system")
 	} else {
-		m.t.ok(err, "stop a process")
+		m.t.OK(err, "stop a process")
 	}
 	return func() {
 		m.t.Helper()
-		m.t.ok(m.Resume(), "resume a process")
+		m.t.OK(m.Resume(), "resume a process")
 	}
 }

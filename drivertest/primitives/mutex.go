@@ -12,206 +12,195 @@ import (
 	"github.com/interlock-go/interlock/internal/chaos"
 )
 
-var exclusion = rule{
-	name:    "Exclusion",
-	promise: "A mutex is held by one at a time, of all goroutines of all clients, and each grant has a larger token.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		var w chaos.Witness
-		t.parallel(8, func(i int) error {
-			lock := []*interlock.Client{a, b}[i%2].Mutex("m")
-			if i/2%2 == 0 {
-				lock = lock.With(interlock.StrictOrder())
+var _ = rules.Add(rule{Name: "Exclusion", Says: []string{
+	"A mutex is held by one at a time, of all goroutines of all clients, and each grant has a larger token.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	var w chaos.Witness
+	t.Parallel(8, func(i int) error {
+		lock := []*interlock.Client{a, b}[i%2].Mutex("m")
+		if i/2%2 == 0 {
+			lock = lock.With(interlock.StrictOrder())
+		}
+		for range 8 {
+			lease, err := lock.Acquire(t.Ctx)
+			if err != nil {
+				return err
 			}
-			for range 8 {
-				lease, err := lock.Acquire(t.ctx)
+			if _, err := w.Enter(lease); err != nil {
+				return err
+			}
+			time.Sleep(200 * time.Microsecond) // let the others in, if they can get in
+			w.Leave(lease)
+			if err := lease.Release(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+})
+
+var _ = rules.Add(rule{Name: "Order", Says: []string{
+	"Those who wait are served in the order of their calls: of all clients with StrictOrder, and those of one client.",
+}}, func(t *trial) {
+	a, b, c := t.client(), t.client(), t.client()
+	const each = 3
+	strict := func(c *interlock.Client) *interlock.Lock { return c.Mutex("strict", interlock.StrictOrder()) }
+	lined := func(lock func(int) *interlock.Lock, queued func(int)) {
+		t.Helper()
+		var mu sync.Mutex
+		var served []int
+		var waits []<-chan error
+		holder := t.acquire(lock(0))
+		for i := range 3 * each {
+			waits = append(waits, t.Done(func() error {
+				lease, err := lock(i).Acquire(t.Ctx)
 				if err != nil {
 					return err
 				}
-				if _, err := w.Enter(lease); err != nil {
-					return err
-				}
-				time.Sleep(200 * time.Microsecond) // let the others in, if they can get in
-				w.Leave(lease)
-				if err := lease.Release(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	},
-}
-
-var order = rule{
-	name:    "Order",
-	promise: "Those who wait are served in the order of their calls: of all clients with StrictOrder, and those of one client.",
-	check: func(t *trial) {
-		a, b, c := t.client(), t.client(), t.client()
-		const each = 3
-		strict := func(c *interlock.Client) *interlock.Lock { return c.Mutex("strict", interlock.StrictOrder()) }
-		lined := func(lock func(int) *interlock.Lock, queued func(int)) {
-			t.Helper()
-			var mu sync.Mutex
-			var served []int
-			var waits []<-chan error
-			holder := t.acquire(lock(0))
-			for i := range 3 * each {
-				waits = append(waits, t.done(func() error {
-					lease, err := lock(i).Acquire(t.ctx)
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					served = append(served, i)
-					mu.Unlock()
-					return lease.Release()
-				}))
-				queued(i + 1)
-			}
-			t.release(holder)
-			for i, w := range waits {
-				t.ok(wait(t, w, fmt.Sprintf("%d of those who wait", i+1)), "acquire and release")
-			}
-			if !slices.IsSorted(served) {
-				t.Fatalf("served in the order %v", served)
-			}
+				mu.Lock()
+				served = append(served, i)
+				mu.Unlock()
+				return lease.Release()
+			}))
+			queued(i + 1)
 		}
-		lined(func(i int) *interlock.Lock { return strict([]*interlock.Client{a, a, b, c}[i%4]) },
-			func(n int) { t.waiting(c, "strict", n) })
-		if t.Simulated { // else nobody can know when a goroutine has called
-			lined(func(int) *interlock.Lock { return a.Mutex("m") }, func(int) { t.settle() })
-		}
-	},
-}
-
-var tokens = rule{
-	name:    "Tokens",
-	promise: "The token of an exclusive lease grows with every grant, over releases, over the lock having been free, and over a floor that was set.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		var last uint64
-		next := func(l *interlock.Lock) {
-			t.Helper()
-			lease := t.acquire(l)
-			if got := lease.Token(); got <= last || got >= 1<<63 {
-				t.Fatalf("the token is %d after %d", got, last)
-			}
-			last = lease.Token()
-			t.release(lease)
-		}
-		for range 2 {
-			next(a.Mutex("m"))
-			next(a.Mutex("m", interlock.StrictOrder()))
-			next(b.Mutex("m", interlock.Hold(limit)))
-		}
-		floor := last + 1<<24
-		t.ok(b.Admin().RaiseToken(t.ctx, "m", floor), "RaiseToken")
-		last = floor
-		next(a.Mutex("m"))
-		next(b.Mutex("m"))
-
-		// Handed over between goroutines.
-		var w chaos.Witness
-		t.parallel(4, func(int) error {
-			for range 5 {
-				lease, err := a.Mutex("m").Acquire(t.ctx)
-				if err != nil {
-					return err
-				}
-				if lease.Token() <= last {
-					return fmt.Errorf("the token is %d after %d", lease.Token(), last)
-				}
-				if _, err := w.Enter(lease); err != nil {
-					return err
-				}
-				w.Leave(lease)
-				if err := lease.Release(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	},
-}
-
-var cancellation = rule{
-	name:    "Cancellation",
-	promise: "A wait that is cancelled leaves nothing behind: nobody else waits for it, and a grant that came just then goes to the next. A context that has ended acquires nothing.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		over, cancel := context.WithCancel(t.ctx)
-		cancel()
-		if lease, err := a.Mutex("free").Acquire(over); !errors.Is(err, context.Canceled) {
-			t.Fatalf("Acquire with a context that has ended: %v, %v", lease, err)
-		}
-		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
-			holder := t.acquire(a.Mutex("m", opts...))
-			ctx, cancel := context.WithCancel(t.ctx)
-			first := t.asyncWith(ctx, b.Mutex("m", opts...))
-			t.waiting(a, "m", 1)
-			behind := t.async(t.client().Mutex("m", opts...))
-			t.waiting(a, "m", 2)
-			cancel()
-			t.is(wait(t, first, "a cancelled wait ends").err, context.Canceled, "a cancelled wait")
-			t.waiting(a, "m", 1)
-			t.passOn(holder, behind, "who waited behind a cancelled wait is served")
-		}
-		for i := range 20 { // just when the lock is released
-			holder := t.acquire(a.Mutex("m"))
-			ctx, cancel := context.WithCancel(t.ctx)
-			first := t.asyncWith(ctx, b.Mutex("m"))
-			t.waiting(a, "m", 1)
-			if i%2 == 0 {
-				go cancel()
-				t.release(holder)
-			} else {
-				freed := t.done(holder.Release)
-				cancel()
-				t.ok(wait(t, freed, "the release"), "release")
-			}
-			if r := wait(t, first, "a cancelled wait ends"); r.err == nil {
-				t.release(r.lease)
-			}
-			cancel()
-			t.release(t.acquire(a.Mutex("m")))
-		}
-	},
-}
-
-var bounds = rule{
-	name:    "Bounds",
-	promise: "Wait bounds how long an acquire waits, and TryAcquire does not wait: then ErrBusy, and nothing is left behind. Neither overtakes anybody.",
-	exact:   true,
-	check: func(t *trial) {
-		a, b := t.pair()
-		holder := t.acquire(a.Mutex("m"))
-		for _, l := range []*interlock.Lock{b.Mutex("m"), a.Mutex("m"), b.Mutex("m", interlock.StrictOrder())} {
-			_, err := l.TryAcquire(t.ctx)
-			t.is(err, interlock.ErrBusy, "TryAcquire of a lock that is held")
-			_, err = l.With(interlock.Wait(0)).Acquire(t.ctx)
-			t.is(err, interlock.ErrBusy, "Acquire with Wait(0) of a lock that is held")
-			began := time.Now()
-			_, err = l.With(interlock.Wait(50 * time.Millisecond)).Acquire(t.ctx)
-			if errors.Is(err, interlock.ErrUnavailable) {
-				t.slow("the backend has not answered within 50 ms")
-			}
-			t.is(err, interlock.ErrBusy, "Acquire with Wait of a lock that is held")
-			if took := time.Since(began); took < 50*time.Millisecond {
-				t.Fatalf("Wait(50ms) has ended after %v", took)
-			}
-		}
-		t.waiting(a, "m", 0)
 		t.release(holder)
-		lease, err := b.Mutex("m").TryAcquire(t.ctx)
-		t.ok(err, "TryAcquire of a free lock")
-		t.release(lease)
+		for i, w := range waits {
+			t.OK(wait(t, w, fmt.Sprintf("%d of those who wait", i+1)), "acquire and release")
+		}
+		if !slices.IsSorted(served) {
+			t.Fatalf("served in the order %v", served)
+		}
+	}
+	lined(func(i int) *interlock.Lock { return strict([]*interlock.Client{a, a, b, c}[i%4]) },
+		func(n int) { t.waiting(c, "strict", n) })
+	if t.Simulated { // else nobody can know when a goroutine has called
+		lined(func(int) *interlock.Lock { return a.Mutex("m") }, func(int) { t.settle() })
+	}
+})
 
-		reader := t.acquire(a.RWMutex("rw").Reader())
-		writer := t.async(b.RWMutex("rw").Writer())
-		t.waiting(a, "rw", 1)
-		_, err = t.client().RWMutex("rw").Reader().TryAcquire(t.ctx)
-		t.is(err, interlock.ErrBusy, "TryAcquire of a reader behind a writer that waits")
-		t.waiting(a, "rw", 1)
-		t.passOn(reader, writer, "the writer is served")
-	},
-}
+var _ = rules.Add(rule{Name: "Tokens", Says: []string{
+	"The token of an exclusive lease grows with every grant, over releases, over the lock having been free, and over a floor that was set.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	var last uint64
+	next := func(l *interlock.Lock) {
+		t.Helper()
+		lease := t.acquire(l)
+		if got := lease.Token(); got <= last || got >= 1<<63 {
+			t.Fatalf("the token is %d after %d", got, last)
+		}
+		last = lease.Token()
+		t.release(lease)
+	}
+	for range 2 {
+		next(a.Mutex("m"))
+		next(a.Mutex("m", interlock.StrictOrder()))
+		next(b.Mutex("m", interlock.Hold(limit)))
+	}
+	floor := last + 1<<24
+	t.OK(b.Admin().RaiseToken(t.Ctx, "m", floor), "RaiseToken")
+	last = floor
+	next(a.Mutex("m"))
+	next(b.Mutex("m"))
+
+	// Handed over between goroutines.
+	var w chaos.Witness
+	t.Parallel(4, func(int) error {
+		for range 5 {
+			lease, err := a.Mutex("m").Acquire(t.Ctx)
+			if err != nil {
+				return err
+			}
+			if lease.Token() <= last {
+				return fmt.Errorf("the token is %d after %d", lease.Token(), last)
+			}
+			if _, err := w.Enter(lease); err != nil {
+				return err
+			}
+			w.Leave(lease)
+			if err := lease.Release(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+})
+
+var _ = rules.Add(rule{Name: "Cancellation", Says: []string{
+	"A wait that is cancelled leaves nothing behind: nobody else waits for it, and a grant that came just then goes to the next. A context that has ended acquires nothing.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	over, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	if lease, err := a.Mutex("free").Acquire(over); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Acquire with a context that has ended: %v, %v", lease, err)
+	}
+	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
+		holder := t.acquire(a.Mutex("m", opts...))
+		ctx, cancel := context.WithCancel(t.Ctx)
+		first := t.asyncWith(ctx, b.Mutex("m", opts...))
+		t.waiting(a, "m", 1)
+		behind := t.async(t.client().Mutex("m", opts...))
+		t.waiting(a, "m", 2)
+		cancel()
+		t.Is(wait(t, first, "a cancelled wait ends").err, context.Canceled, "a cancelled wait")
+		t.waiting(a, "m", 1)
+		t.passOn(holder, behind, "who waited behind a cancelled wait is served")
+	}
+	for i := range 20 { // just when the lock is released
+		holder := t.acquire(a.Mutex("m"))
+		ctx, cancel := context.WithCancel(t.Ctx)
+		first := t.asyncWith(ctx, b.Mutex("m"))
+		t.waiting(a, "m", 1)
+		if i%2 == 0 {
+			go cancel()
+			t.release(holder)
+		} else {
+			freed := t.Done(holder.Release)
+			cancel()
+			t.OK(wait(t, freed, "the release"), "release")
+		}
+		if r := wait(t, first, "a cancelled wait ends"); r.err == nil {
+			t.release(r.lease)
+		}
+		cancel()
+		t.release(t.acquire(a.Mutex("m")))
+	}
+})
+
+var _ = rules.Add(rule{Name: "Bounds", Exact: true, Says: []string{
+	"Wait bounds how long an acquire waits, and TryAcquire does not wait: then ErrBusy, and nothing is left behind. Neither overtakes anybody.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	holder := t.acquire(a.Mutex("m"))
+	for _, l := range []*interlock.Lock{b.Mutex("m"), a.Mutex("m"), b.Mutex("m", interlock.StrictOrder())} {
+		_, err := l.TryAcquire(t.Ctx)
+		t.Is(err, interlock.ErrBusy, "TryAcquire of a lock that is held")
+		_, err = l.With(interlock.Wait(0)).Acquire(t.Ctx)
+		t.Is(err, interlock.ErrBusy, "Acquire with Wait(0) of a lock that is held")
+		began := time.Now()
+		_, err = l.With(interlock.Wait(50 * time.Millisecond)).Acquire(t.Ctx)
+		if errors.Is(err, interlock.ErrUnavailable) {
+			t.Slow("the backend has not answered within 50 ms")
+		}
+		t.Is(err, interlock.ErrBusy, "Acquire with Wait of a lock that is held")
+		if took := time.Since(began); took < 50*time.Millisecond {
+			t.Fatalf("Wait(50ms) has ended after %v", took)
+		}
+	}
+	t.waiting(a, "m", 0)
+	t.release(holder)
+	lease, err := b.Mutex("m").TryAcquire(t.Ctx)
+	t.OK(err, "TryAcquire of a free lock")
+	t.release(lease)
+
+	reader := t.acquire(a.RWMutex("rw").Reader())
+	writer := t.async(b.RWMutex("rw").Writer())
+	t.waiting(a, "rw", 1)
+	_, err = t.client().RWMutex("rw").Reader().TryAcquire(t.Ctx)
+	t.Is(err, interlock.ErrBusy, "TryAcquire of a reader behind a writer that waits")
+	t.waiting(a, "rw", 1)
+	t.passOn(reader, writer, "the writer is served")
+})

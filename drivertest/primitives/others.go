@@ -11,453 +11,432 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
-var robustness = rule{
-	name:    "Robustness",
-	promise: "With Robust the next holder is told when the work of the last one may be half done, and only then.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		robust := interlock.Robust()
-		for _, panics := range []bool{false, true, false} {
-			begun, end := make(chan struct{}), make(chan struct{})
-			done := t.done(func() error {
-				defer func() { _ = recover() }()
-				return a.Mutex("m", robust).Do(t.ctx, func(context.Context) error {
-					close(begun)
-					t.until(end)
-					if panics {
-						panic("half done")
-					}
-					return nil
-				})
-			})
-			wait(t, begun, "the work begins")
-			next := t.async(b.Mutex("m", robust))
-			t.waiting(a, "m", 1)
-			close(end)
-			t.ok(wait(t, done, "the work ends"), "Do")
-			lease := t.get(next, "the next holder is served")
-			if lease.Inherited() != panics {
-				t.Fatalf("the last holder panicked: %v; the next one inherits: %v", panics, lease.Inherited())
-			}
-			t.release(lease)
-		}
-	},
-}
-
-var robustReaders = rule{
-	name:    "RobustReaders",
-	promise: "With Robust all readers who hold together are told that the work of the last writer may be half done, in one process and in several, and so is the next writer.",
-	check: func(t *trial) {
-		a, b, c := t.client(), t.client(), t.client()
-		robust := interlock.Robust()
+var _ = rules.Add(rule{Name: "Robustness", Says: []string{
+	"With Robust the next holder is told when the work of the last one may be half done, and only then.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	robust := interlock.Robust()
+	for _, panics := range []bool{false, true, false} {
 		begun, end := make(chan struct{}), make(chan struct{})
-		done := t.done(func() error {
+		done := t.Done(func() error {
 			defer func() { _ = recover() }()
-			return a.RWMutex("m", robust).Writer().Do(t.ctx, func(context.Context) error {
+			return a.Mutex("m", robust).Do(t.Ctx, func(context.Context) error {
 				close(begun)
 				t.until(end)
-				panic("half done")
+				if panics {
+					panic("half done")
+				}
+				return nil
 			})
 		})
 		wait(t, begun, "the work begins")
-		var next []<-chan result
-		for _, reader := range []*interlock.Client{b, b, b, c} {
-			next = append(next, t.async(reader.RWMutex("m", robust).Reader()))
-		}
-		t.waiting(a, "m", 2)
+		next := t.async(b.Mutex("m", robust))
+		t.waiting(a, "m", 1)
 		close(end)
-		t.ok(wait(t, done, "the work ends"), "Do")
-		var readers []*interlock.Lease
-		for i, r := range next {
-			lease := t.get(r, "a reader is served")
-			if readers = append(readers, lease); !lease.Inherited() {
-				t.Errorf("the writer panicked, and reader %d of those who hold together does not inherit", i+1)
-			}
-		}
-		writer := t.async(a.RWMutex("m", robust).Writer())
-		t.release(readers...)
-		last := t.get(writer, "the next writer is served")
-		if !last.Inherited() {
-			t.Errorf("the writer panicked, readers came after it, and the next writer does not inherit")
-		}
-		t.release(last)
-		t.eventually("a reader does not inherit after writers that left cleanly", func() bool { // the first may err to the safe side
-			after := t.acquire(b.RWMutex("m", robust).Reader())
-			inherited := after.Inherited()
-			t.release(after)
-			if inherited {
-				t.release(t.acquire(a.RWMutex("m", robust).Writer()))
-			}
-			return !inherited
-		})
-	},
-}
-
-var election = rule{
-	name:    "Election",
-	promise: "Candidates lead in the order in which they came, one at a time, and observers see who leads.",
-	check: func(t *trial) {
-		a, b, c := t.client(), t.client(), t.client()
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		leaders := make(chan string, 100)
-		observer := t.done(func() error {
-			for m, err := range c.Election("e").Observe(ctx) {
-				if err != nil {
-					return err
-				}
-				leaders <- m.Note
-			}
-			return nil
-		})
-		seen := func(want string) {
-			t.Helper()
-			for got := "?"; got != want; {
-				got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
-			}
-		}
-		campaign := func(c *interlock.Client, value string) <-chan result {
-			return t.begin(func() (*interlock.Lease, error) { return c.Election("e").Campaign(t.ctx, value) })
-		}
-		seen("")
-		first := t.get(campaign(a, "first"), "the first candidate leads")
-		seen("first")
-		second := campaign(b, "second")
-		t.waiting(c, "e", 1)
-		stop := make(chan struct{})
-		third := t.done(func() error {
-			return a.Election("e").Lead(t.ctx, "third", func(context.Context) error { t.until(stop); return errWork })
-		})
-		t.waiting(c, "e", 2)
-		notYet(t, second, "two lead")
-		t.release(first)
-		lease := t.get(second, "the second candidate leads when the first has resigned")
-		seen("second")
-		t.release(lease)
-		seen("third")
-		close(stop)
-		t.is(wait(t, third, "Lead ends when its function has returned"), errWork, "Lead")
-		seen("")
-		cancel()
-		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
-	},
-}
-
-var observing = rule{
-	name:    "EndOfObserving",
-	promise: "Observe, Follow and Watch end with their context, without an error, also if the client is closed right after that.",
-	check: func(t *trial) {
-		for range 5 {
-			d, err := t.world.Open(t.ctx)
-			t.ok(err, "open a driver")
-			c, err := interlock.New(t.ctx, d, interlock.TTL(10*limit))
-			t.ok(err, "open a client")
-			ctx, cancel := context.WithCancel(t.ctx)
-			seen := make(chan struct{}, 100)
-			first := func() {
-				select {
-				case seen <- struct{}{}:
-				default:
-				}
-			}
-			ends := []<-chan error{t.done(func() (last error) {
-				for _, last = range c.Election("e").Observe(ctx) {
-					first()
-				}
-				return last
-			}), t.done(func() (last error) {
-				for _, last = range c.Admin().Follow(ctx, "m") {
-					first()
-				}
-				return last
-			}), t.done(func() (last error) {
-				for _, last = range interlock.NewValue[int](c, "v").Watch(ctx) {
-					first()
-				}
-				return last
-			})}
-			for range ends {
-				wait(t, seen, "the first state")
-			}
-			cancel()
-			closed := t.done(c.Close)
-			for i, end := range ends {
-				t.ok(wait(t, end, "it ends with its context"), []string{"Observe", "Follow", "Watch"}[i])
-			}
-			t.ok(wait(t, closed, "Close"), "Close")
-		}
-	},
-}
-
-var leaderValue = rule{
-	name:    "LeaderValue",
-	promise: "A leader changes its value while it leads, and nobody else can: who asks and who observes sees the value of the one that leads now, or that nobody does.",
-	check: func(t *trial) {
-		a, b, c := t.client(), t.client(), t.client()
-		e, f, g := a.Election("e"), b.Election("e"), c.Election("e")
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		leaders := make(chan string, 100)
-		observer := t.done(func() error {
-			for m, err := range g.Observe(ctx) {
-				if err != nil {
-					return err
-				}
-				leaders <- m.Note
-			}
-			return nil
-		})
-		leads := func(want string) {
-			t.Helper()
-			m, err := g.Leader(t.ctx)
-			if want == "" {
-				t.is(err, interlock.ErrNoLeader, "Leader, while nobody leads")
-			} else if t.ok(err, "Leader"); m.Note != want {
-				t.Fatalf("%q leads, it is said, and not %q", m.Note, want)
-			}
-			for got := "?"; got != want; {
-				got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
-			}
-		}
-		leads("")
-		old, err := e.Campaign(t.ctx, "old")
-		t.ok(err, "Campaign")
-		leads("old")
-		t.ok(e.SetValue(t.ctx, old, "old, ready"), "SetValue")
-		leads("old, ready")
-		second := t.begin(func() (*interlock.Lease, error) { return f.Campaign(t.ctx, "next") })
-		t.waiting(c, "e", 1)
-		if err := c.Admin().Evict(t.ctx, "e", old.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
-			t.ok(err, "Evict with force")
-		}
-		next := t.get(second, "the next candidate leads")
-		leads("next")
-		t.ok(f.SetValue(t.ctx, next, "next, ready"), "SetValue of the next leader")
-		t.is(e.SetValue(t.ctx, old, "late"), interlock.ErrLost, "SetValue of a leader that was followed by another")
-		leads("next, ready")
-		t.is(old.Release(), interlock.ErrLost, "release of a leadership that was taken away")
-		t.release(next)
-		t.is(f.SetValue(t.ctx, next, "released"), interlock.ErrLost, "SetValue of a leader that has resigned")
-		leads("")
-		cancel()
-		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
-	},
-}
-
-var striping = rule{
-	name:    "Striping",
-	promise: "A striped lock keeps those apart who work on one key, in all clients, and hardly any others.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		const n = 4
-		one, two := a.Striped("s", n), b.Striped("s", n)
-		used := map[string]bool{}
-		for i := range 100 {
-			key := fmt.Sprint("key ", i)
-			if one.For(key).Name() != two.For(key).Name() {
-				t.Fatalf("the stripe of %q is %s for one client and %s for another", key, one.For(key).Name(), two.For(key).Name())
-			}
-			used[one.For(key).Name()] = true
-		}
-		if len(used) != n || one.Len() != n {
-			t.Fatalf("a hundred keys use %d stripes of %d", len(used), n)
-		}
-		lease := t.acquire(one.For("key"))
-		t.busy(two.For("key"), "another client holds the key")
-		var others []*interlock.Lease
-		for i := range n {
-			if s := two.Stripe(i); s.Name() != lease.Name() {
-				others = append(others, t.acquire(s))
-			}
-		}
-		if len(others) != n-1 {
-			t.Fatalf("%d stripes of %d are others", len(others), n)
+		t.OK(wait(t, done, "the work ends"), "Do")
+		lease := t.get(next, "the next holder is served")
+		if lease.Inherited() != panics {
+			t.Fatalf("the last holder panicked: %v; the next one inherits: %v", panics, lease.Inherited())
 		}
 		t.release(lease)
-		t.release(others...)
-	},
-}
+	}
+})
 
-var stickiness = rule{
-	name:    "Stickiness",
-	promise: "A sticky lock stays with its client after the last release, free of exchanges, until somebody else waits for it.",
-	exact:   true,
-	check: func(t *trial) {
-		a, b := t.beating(), t.client()
-		lock := a.Mutex("m", interlock.Sticky())
-		t.release(t.acquire(lock))
-		const times = 200
-		before := a.Admin().Exchanges()
-		for range times {
-			lease, err := lock.Acquire(t.ctx)
-			t.ok(err, "acquire again")
-			t.ok(lease.Release(), "release again")
-		}
-		if used := a.Admin().Exchanges() - before; used > times/10 { // heartbeats come all the time
-			t.Fatalf("a sticky lock was acquired again %d times with %d exchanges", times, used)
-		}
-		t.release(t.get(t.async(b.Mutex("m")), "another client is served"))
-		t.release(t.acquire(lock))
-		t.release(t.acquire(b.Mutex("m"))) // it has it now: nothing is left
-	},
-}
-
-var stored = rule{
-	name:    "Stored",
-	promise: "Stored shows the values that exist and the latches and barriers that are set, in the order of their names.",
-	check: func(t *trial) {
-		a, b := t.client(), t.client()
-		shows := func(prefix string, want ...interlock.Stored) {
-			t.Helper()
-			var got []interlock.Stored
-			for s, err := range b.Admin().Stored(t.ctx, prefix) {
-				t.ok(err, "Stored")
-				got = append(got, s)
-			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("Stored of %q shows %v, not %v", prefix, got, want)
-			}
-		}
-		shows("")
-		t.release(t.acquire(a.Mutex("a/lock")))
-		v := interlock.NewValue[string](a, "x/value")
-		version, err := v.Set(t.ctx, "one", 0)
-		t.ok(err, "Set")
-		_, err = a.Latch("x").Set(t.ctx, 2)
-		t.ok(err, "Set")
-		t.ok(a.Barrier("x").Set(t.ctx), "Set")
-		t.ok(a.Barrier("a-b").Set(t.ctx), "Set")
-		barrier := interlock.Stored{Name: "x", Kind: "barrier"}
-		latch := interlock.Stored{Name: "x", Kind: "latch"}
-		value := interlock.Stored{Name: "x/value", Kind: "value"}
-		shows("", interlock.Stored{Name: "a-b", Kind: "barrier"}, barrier, latch, value)
-		shows("x", barrier, latch, value)
-		shows("x/", value)
-		shows("x/value/")
-		t.ok(a.Barrier("x").Remove(t.ctx), "Remove")
-		t.ok(v.Delete(t.ctx, version), "Delete")
-		shows("x", latch)
-		t.ok(a.Latch("x").Reset(t.ctx), "Reset")
-		shows("x")
-	},
-}
-
-var inspection = rule{
-	name:    "Inspection",
-	promise: "Queue, Queues and Follow show who holds and who waits, in order, with owner, note, units, token and end; Follow tells of every change in the end.",
-	check: func(t *trial) {
-		a, b := t.client(interlock.Owner("owner a")), t.client(interlock.Owner("owner b"))
-		c := t.client()
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		states := make(chan interlock.Queue, 1000)
-		follower := t.done(func() error {
-			for q, err := range c.Admin().Follow(ctx, "jobs/s") {
-				if err != nil {
-					return err
-				}
-				states <- q
-			}
-			return nil
+var _ = rules.Add(rule{Name: "RobustReaders", Says: []string{
+	"With Robust all readers who hold together are told that the work of the last writer may be half done, in one process and in several, and so is the next writer.",
+}}, func(t *trial) {
+	a, b, c := t.client(), t.client(), t.client()
+	robust := interlock.Robust()
+	begun, end := make(chan struct{}), make(chan struct{})
+	done := t.Done(func() error {
+		defer func() { _ = recover() }()
+		return a.RWMutex("m", robust).Writer().Do(t.Ctx, func(context.Context) error {
+			close(begun)
+			t.until(end)
+			panic("half done")
 		})
-		shows := func(holders, waiters int) (q interlock.Queue) {
-			t.Helper()
-			for {
-				q = wait(t, states, fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters))
-				if len(q.Holders) == holders && len(q.Waiters) == waiters {
-					return q
-				}
-			}
+	})
+	wait(t, begun, "the work begins")
+	var next []<-chan result
+	for _, reader := range []*interlock.Client{b, b, b, c} {
+		next = append(next, t.async(reader.RWMutex("m", robust).Reader()))
+	}
+	t.waiting(a, "m", 2)
+	close(end)
+	t.OK(wait(t, done, "the work ends"), "Do")
+	var readers []*interlock.Lease
+	for i, r := range next {
+		lease := t.get(r, "a reader is served")
+		if readers = append(readers, lease); !lease.Inherited() {
+			t.Errorf("the writer panicked, and reader %d of those who hold together does not inherit", i+1)
 		}
-		shows(0, 0)
-		if q, err := c.Admin().Queue(t.ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
-			t.Fatalf("of a lock that nobody wants Queue shows %+v, %v", q, err)
+	}
+	writer := t.async(a.RWMutex("m", robust).Writer())
+	t.release(readers...)
+	last := t.get(writer, "the next writer is served")
+	if !last.Inherited() {
+		t.Errorf("the writer panicked, readers came after it, and the next writer does not inherit")
+	}
+	t.release(last)
+	t.Eventually("a reader does not inherit after writers that left cleanly", func() bool { // the first may err to the safe side
+		after := t.acquire(b.RWMutex("m", robust).Reader())
+		inherited := after.Inherited()
+		t.release(after)
+		if inherited {
+			t.release(t.acquire(a.RWMutex("m", robust).Writer()))
 		}
-		before := time.Now()
-		lease := t.acquire(a.Semaphore("jobs/s", 3, interlock.Weight(2), interlock.Note("why")))
-		shows(1, 0)
-		waits := t.async(b.Semaphore("jobs/s", 3, interlock.Weight(3)))
-		q := shows(1, 1)
-		fixed := t.acquire(b.Mutex("jobs/m", interlock.Hold(10*limit)))
-		other := t.acquire(b.Mutex("other"))
+		return !inherited
+	})
+})
 
-		h, w := q.Holders[0], q.Waiters[0]
-		if q.Name != "jobs/s" || q.Kind != "semaphore" || q.Capacity != 3 ||
-			h.Owner != "owner a" || h.Note != "why" || h.Units != 2 || h.Token != lease.Token() || h.Fixed || !strings.HasPrefix(lease.ID(), h.ID) ||
-			w.Owner != "owner b" || w.Note != "" || w.Units != 3 || w.Token != 0 || w.ID == h.ID {
-			t.Fatalf("Follow shows %+v", q)
+var _ = rules.Add(rule{Name: "Election", Says: []string{
+	"Candidates lead in the order in which they came, one at a time, and observers see who leads.",
+}}, func(t *trial) {
+	a, b, c := t.client(), t.client(), t.client()
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	leaders := make(chan string, 100)
+	observer := t.Done(func() error {
+		for m, err := range c.Election("e").Observe(ctx) {
+			if err != nil {
+				return err
+			}
+			leaders <- m.Note
 		}
-		if now, err := c.Admin().Queue(t.ctx, "jobs/s"); err != nil || now.Kind != q.Kind || now.Capacity != q.Capacity ||
-			len(now.Holders) != 1 || now.Holders[0].ID != h.ID || len(now.Waiters) != 1 || now.Waiters[0].ID != w.ID {
-			t.Fatalf("Follow shows %+v, and Queue %+v, %v", q, now, err)
+		return nil
+	})
+	seen := func(want string) {
+		t.Helper()
+		for got := "?"; got != want; {
+			got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
 		}
-		if left := h.Until.Sub(before); left < limit || left > 20*limit {
-			t.Fatalf("Follow shows that the holder, with a TTL of %v, is over in %v", a.TTL(), left)
-		}
-		var names []string
-		for q, err := range c.Admin().Queues(t.ctx, "jobs/") {
-			t.ok(err, "Queues")
-			names = append(names, q.Name)
-			if q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed) {
-				t.Fatalf("Queues shows a lease of Hold as %+v", q)
+	}
+	campaign := func(c *interlock.Client, value string) <-chan result {
+		return t.begin(func() (*interlock.Lease, error) { return c.Election("e").Campaign(t.Ctx, value) })
+	}
+	seen("")
+	first := t.get(campaign(a, "first"), "the first candidate leads")
+	seen("first")
+	second := campaign(b, "second")
+	t.waiting(c, "e", 1)
+	stop := make(chan struct{})
+	third := t.Done(func() error {
+		return a.Election("e").Lead(t.Ctx, "third", func(context.Context) error { t.until(stop); return errWork })
+	})
+	t.waiting(c, "e", 2)
+	notYet(t, second, "two lead")
+	t.release(first)
+	lease := t.get(second, "the second candidate leads when the first has resigned")
+	seen("second")
+	t.release(lease)
+	seen("third")
+	close(stop)
+	t.Is(wait(t, third, "Lead ends when its function has returned"), errWork, "Lead")
+	seen("")
+	cancel()
+	t.OK(wait(t, observer, "Observe ends with its context"), "Observe")
+})
+
+var _ = rules.Add(rule{Name: "EndOfObserving", Says: []string{
+	"Observe, Follow and Watch end with their context, without an error, also if the client is closed right after that.",
+}}, func(t *trial) {
+	for range 5 {
+		d, err := t.world.Open(t.Ctx)
+		t.OK(err, "open a driver")
+		c, err := interlock.New(t.Ctx, d, interlock.TTL(10*limit))
+		t.OK(err, "open a client")
+		ctx, cancel := context.WithCancel(t.Ctx)
+		seen := make(chan struct{}, 100)
+		first := func() {
+			select {
+			case seen <- struct{}{}:
+			default:
 			}
 		}
-		if want := []string{"jobs/m", "jobs/s"}; !slices.Equal(names, want) {
-			t.Fatalf("Queues of jobs/ shows %q, not %q", names, want)
+		ends := []<-chan error{t.Done(func() (last error) {
+			for _, last = range c.Election("e").Observe(ctx) {
+				first()
+			}
+			return last
+		}), t.Done(func() (last error) {
+			for _, last = range c.Admin().Follow(ctx, "m") {
+				first()
+			}
+			return last
+		}), t.Done(func() (last error) {
+			for _, last = range interlock.NewValue[int](c, "v").Watch(ctx) {
+				first()
+			}
+			return last
+		})}
+		for range ends {
+			wait(t, seen, "the first state")
 		}
-		t.release(fixed, other, lease)
-		got := t.get(waits, "the waiter is served")
-		shows(1, 0)
-		t.release(got)
-		shows(0, 0)
 		cancel()
-		t.ok(wait(t, follower, "Follow ends with its context"), "Follow")
-	},
-}
-
-var closing = rule{
-	name:    "Closing",
-	promise: "Close ends waiting and the contexts of what is held with ErrClosed, waits for running functions of Do, and gives everything back at once.",
-	check: func(t *trial) {
-		a, b := t.pair()
-		blocker := t.acquire(b.Mutex("blocked"))
-		waits, local := t.async(a.Mutex("blocked")), t.async(a.Mutex("blocked"))
-		t.waiting(b, "blocked", 1)
-		lease := t.acquire(a.Mutex("m"))
-		ctx, cancel := lease.Bind(t.ctx)
-		defer cancel()
-		begun, end := make(chan struct{}), make(chan struct{})
-		body := t.done(func() error {
-			return a.Mutex("body").Do(t.ctx, func(ctx context.Context) error {
-				close(begun)
-				t.until(ctx.Done())
-				t.until(end)
-				return context.Cause(ctx)
-			})
-		})
-		wait(t, begun, "the function of Do begins")
-		latch := t.done(func() error { return a.Latch("l").Wait(t.ctx) })
-		notYet(t, latch, "a latch that was never set is open")
-		next := t.async(b.Mutex("m"))
-		t.waiting(b, "m", 1)
-
-		closed := t.done(a.Close)
-		for what, c := range map[string]<-chan result{"a waiter": waits, "a waiter behind another one of its client": local} {
-			t.is(wait(t, c, what+" ends").err, interlock.ErrClosed, what)
+		closed := t.Done(c.Close)
+		for i, end := range ends {
+			t.OK(wait(t, end, "it ends with its context"), "%s", []string{"Observe", "Follow", "Watch"}[i])
 		}
-		t.is(wait(t, latch, "who waits for a latch ends"), interlock.ErrClosed, "who waits for a latch")
-		wait(t, ctx.Done(), "the context of what is held ends")
-		t.is(context.Cause(ctx), interlock.ErrClosed, "the context of what is held")
-		notYet(t, closed, "Close has not waited for a function of Do")
-		t.busy(b.Mutex("body"), "a function of Do is still running under it")
-		close(end)
-		t.is(wait(t, body, "Do ends"), interlock.ErrClosed, "Do")
-		t.ok(wait(t, closed, "Close ends"), "Close")
-		t.release(t.get(next, "what was held is given back"))
-		t.release(t.acquire(b.Mutex("body")))
-		t.waiting(b, "blocked", 0)
-		t.release(blocker)
-		_, err := a.Mutex("m").Acquire(t.ctx)
-		t.is(err, interlock.ErrClosed, "Acquire after Close")
-	},
-}
+		t.OK(wait(t, closed, "Close"), "Close")
+	}
+})
+
+var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
+	"A leader changes its value while it leads, and nobody else can: who asks and who observes sees the value of the one that leads now, or that nobody does.",
+}}, func(t *trial) {
+	a, b, c := t.client(), t.client(), t.client()
+	e, f, g := a.Election("e"), b.Election("e"), c.Election("e")
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	leaders := make(chan string, 100)
+	observer := t.Done(func() error {
+		for m, err := range g.Observe(ctx) {
+			if err != nil {
+				return err
+			}
+			leaders <- m.Note
+		}
+		return nil
+	})
+	leads := func(want string) {
+		t.Helper()
+		m, err := g.Leader(t.Ctx)
+		if want == "" {
+			t.Is(err, interlock.ErrNoLeader, "Leader, while nobody leads")
+		} else if t.OK(err, "Leader"); m.Note != want {
+			t.Fatalf("%q leads, it is said, and not %q", m.Note, want)
+		}
+		for got := "?"; got != want; {
+			got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
+		}
+	}
+	leads("")
+	old, err := e.Campaign(t.Ctx, "old")
+	t.OK(err, "Campaign")
+	leads("old")
+	t.OK(e.SetValue(t.Ctx, old, "old, ready"), "SetValue")
+	leads("old, ready")
+	second := t.begin(func() (*interlock.Lease, error) { return f.Campaign(t.Ctx, "next") })
+	t.waiting(c, "e", 1)
+	if err := c.Admin().Evict(t.Ctx, "e", old.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
+		t.OK(err, "Evict with force")
+	}
+	next := t.get(second, "the next candidate leads")
+	leads("next")
+	t.OK(f.SetValue(t.Ctx, next, "next, ready"), "SetValue of the next leader")
+	t.Is(e.SetValue(t.Ctx, old, "late"), interlock.ErrLost, "SetValue of a leader that was followed by another")
+	leads("next, ready")
+	t.Is(old.Release(), interlock.ErrLost, "release of a leadership that was taken away")
+	t.release(next)
+	t.Is(f.SetValue(t.Ctx, next, "released"), interlock.ErrLost, "SetValue of a leader that has resigned")
+	leads("")
+	cancel()
+	t.OK(wait(t, observer, "Observe ends with its context"), "Observe")
+})
+
+var _ = rules.Add(rule{Name: "Striping", Says: []string{
+	"A striped lock keeps those apart who work on one key, in all clients, and hardly any others.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	const n = 4
+	one, two := a.Striped("s", n), b.Striped("s", n)
+	used := map[string]bool{}
+	for i := range 100 {
+		key := fmt.Sprint("key ", i)
+		if one.For(key).Name() != two.For(key).Name() {
+			t.Fatalf("the stripe of %q is %s for one client and %s for another", key, one.For(key).Name(), two.For(key).Name())
+		}
+		used[one.For(key).Name()] = true
+	}
+	if len(used) != n || one.Len() != n {
+		t.Fatalf("a hundred keys use %d stripes of %d", len(used), n)
+	}
+	lease := t.acquire(one.For("key"))
+	t.busy(two.For("key"), "another client holds the key")
+	var others []*interlock.Lease
+	for i := range n {
+		if s := two.Stripe(i); s.Name() != lease.Name() {
+			others = append(others, t.acquire(s))
+		}
+	}
+	if len(others) != n-1 {
+		t.Fatalf("%d stripes of %d are others", len(others), n)
+	}
+	t.release(lease)
+	t.release(others...)
+})
+
+var _ = rules.Add(rule{Name: "Stickiness", Exact: true, Says: []string{
+	"A sticky lock stays with its client after the last release, free of exchanges, until somebody else waits for it.",
+}}, func(t *trial) {
+	a, b := t.beating(), t.client()
+	lock := a.Mutex("m", interlock.Sticky())
+	t.release(t.acquire(lock))
+	const times = 200
+	before := a.Admin().Exchanges()
+	for range times {
+		lease, err := lock.Acquire(t.Ctx)
+		t.OK(err, "acquire again")
+		t.OK(lease.Release(), "release again")
+	}
+	if used := a.Admin().Exchanges() - before; used > times/10 { // heartbeats come all the time
+		t.Fatalf("a sticky lock was acquired again %d times with %d exchanges", times, used)
+	}
+	t.release(t.get(t.async(b.Mutex("m")), "another client is served"))
+	t.release(t.acquire(lock))
+	t.release(t.acquire(b.Mutex("m"))) // it has it now: nothing is left
+})
+
+var _ = rules.Add(rule{Name: "Stored", Says: []string{
+	"Stored shows the values that exist and the latches and barriers that are set, in the order of their names.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	shows := func(prefix string, want ...interlock.Stored) {
+		t.Helper()
+		var got []interlock.Stored
+		for s, err := range b.Admin().Stored(t.Ctx, prefix) {
+			t.OK(err, "Stored")
+			got = append(got, s)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("Stored of %q shows %v, not %v", prefix, got, want)
+		}
+	}
+	shows("")
+	t.release(t.acquire(a.Mutex("a/lock")))
+	v := interlock.NewValue[string](a, "x/value")
+	version, err := v.Set(t.Ctx, "one", 0)
+	t.OK(err, "Set")
+	_, err = a.Latch("x").Set(t.Ctx, 2)
+	t.OK(err, "Set")
+	t.OK(a.Barrier("x").Set(t.Ctx), "Set")
+	t.OK(a.Barrier("a-b").Set(t.Ctx), "Set")
+	barrier := interlock.Stored{Name: "x", Kind: "barrier"}
+	latch := interlock.Stored{Name: "x", Kind: "latch"}
+	value := interlock.Stored{Name: "x/value", Kind: "value"}
+	shows("", interlock.Stored{Name: "a-b", Kind: "barrier"}, barrier, latch, value)
+	shows("x", barrier, latch, value)
+	shows("x/", value)
+	shows("x/value/")
+	t.OK(a.Barrier("x").Remove(t.Ctx), "Remove")
+	t.OK(v.Delete(t.Ctx, version), "Delete")
+	shows("x", latch)
+	t.OK(a.Latch("x").Reset(t.Ctx), "Reset")
+	shows("x")
+})
+
+var _ = rules.Add(rule{Name: "Inspection", Says: []string{
+	"Queue, Queues and Follow show who holds and who waits, in order, with owner, note, units, token and end; Follow tells of every change in the end.",
+}}, func(t *trial) {
+	a, b := t.client(interlock.Owner("owner a")), t.client(interlock.Owner("owner b"))
+	c := t.client()
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	states := make(chan interlock.Queue, 1000)
+	follower := t.Done(func() error {
+		for q, err := range c.Admin().Follow(ctx, "jobs/s") {
+			if err != nil {
+				return err
+			}
+			states <- q
+		}
+		return nil
+	})
+	shows := func(holders, waiters int) (q interlock.Queue) {
+		t.Helper()
+		for {
+			q = wait(t, states, fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters))
+			if len(q.Holders) == holders && len(q.Waiters) == waiters {
+				return q
+			}
+		}
+	}
+	shows(0, 0)
+	if q, err := c.Admin().Queue(t.Ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
+		t.Fatalf("of a lock that nobody wants Queue shows %+v, %v", q, err)
+	}
+	before := time.Now()
+	lease := t.acquire(a.Semaphore("jobs/s", 3, interlock.Weight(2), interlock.Note("why")))
+	shows(1, 0)
+	waits := t.async(b.Semaphore("jobs/s", 3, interlock.Weight(3)))
+	q := shows(1, 1)
+	fixed := t.acquire(b.Mutex("jobs/m", interlock.Hold(10*limit)))
+	other := t.acquire(b.Mutex("other"))
+
+	h, w := q.Holders[0], q.Waiters[0]
+	if q.Name != "jobs/s" || q.Kind != "semaphore" || q.Capacity != 3 ||
+		h.Owner != "owner a" || h.Note != "why" || h.Units != 2 || h.Token != lease.Token() || h.Fixed || !strings.HasPrefix(lease.ID(), h.ID) ||
+		w.Owner != "owner b" || w.Note != "" || w.Units != 3 || w.Token != 0 || w.ID == h.ID {
+		t.Fatalf("Follow shows %+v", q)
+	}
+	if now, err := c.Admin().Queue(t.Ctx, "jobs/s"); err != nil || now.Kind != q.Kind || now.Capacity != q.Capacity ||
+		len(now.Holders) != 1 || now.Holders[0].ID != h.ID || len(now.Waiters) != 1 || now.Waiters[0].ID != w.ID {
+		t.Fatalf("Follow shows %+v, and Queue %+v, %v", q, now, err)
+	}
+	if left := h.Until.Sub(before); left < limit || left > 20*limit {
+		t.Fatalf("Follow shows that the holder, with a TTL of %v, is over in %v", a.TTL(), left)
+	}
+	var names []string
+	for q, err := range c.Admin().Queues(t.Ctx, "jobs/") {
+		t.OK(err, "Queues")
+		names = append(names, q.Name)
+		if q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed) {
+			t.Fatalf("Queues shows a lease of Hold as %+v", q)
+		}
+	}
+	if want := []string{"jobs/m", "jobs/s"}; !slices.Equal(names, want) {
+		t.Fatalf("Queues of jobs/ shows %q, not %q", names, want)
+	}
+	t.release(fixed, other, lease)
+	got := t.get(waits, "the waiter is served")
+	shows(1, 0)
+	t.release(got)
+	shows(0, 0)
+	cancel()
+	t.OK(wait(t, follower, "Follow ends with its context"), "Follow")
+})
+
+var _ = rules.Add(rule{Name: "Closing", Says: []string{
+	"Close ends waiting and the contexts of what is held with ErrClosed, waits for running functions of Do, and gives everything back at once.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	blocker := t.acquire(b.Mutex("blocked"))
+	waits, local := t.async(a.Mutex("blocked")), t.async(a.Mutex("blocked"))
+	t.waiting(b, "blocked", 1)
+	lease := t.acquire(a.Mutex("m"))
+	ctx, cancel := lease.Bind(t.Ctx)
+	defer cancel()
+	begun, end := make(chan struct{}), make(chan struct{})
+	body := t.Done(func() error {
+		return a.Mutex("body").Do(t.Ctx, func(ctx context.Context) error {
+			close(begun)
+			t.until(ctx.Done())
+			t.until(end)
+			return context.Cause(ctx)
+		})
+	})
+	wait(t, begun, "the function of Do begins")
+	latch := t.Done(func() error { return a.Latch("l").Wait(t.Ctx) })
+	notYet(t, latch, "a latch that was never set is open")
+	next := t.async(b.Mutex("m"))
+	t.waiting(b, "m", 1)
+
+	closed := t.Done(a.Close)
+	for what, c := range map[string]<-chan result{"a waiter": waits, "a waiter behind another one of its client": local} {
+		t.Is(wait(t, c, what+" ends").err, interlock.ErrClosed, "%s", what)
+	}
+	t.Is(wait(t, latch, "who waits for a latch ends"), interlock.ErrClosed, "who waits for a latch")
+	wait(t, ctx.Done(), "the context of what is held ends")
+	t.Is(context.Cause(ctx), interlock.ErrClosed, "the context of what is held")
+	notYet(t, closed, "Close has not waited for a function of Do")
+	t.busy(b.Mutex("body"), "a function of Do is still running under it")
+	close(end)
+	t.Is(wait(t, body, "Do ends"), interlock.ErrClosed, "Do")
+	t.OK(wait(t, closed, "Close ends"), "Close")
+	t.release(t.get(next, "what was held is given back"))
+	t.release(t.acquire(b.Mutex("body")))
+	t.waiting(b, "blocked", 0)
+	t.release(blocker)
+	_, err := a.Mutex("m").Acquire(t.Ctx)
+	t.Is(err, interlock.ErrClosed, "Acquire after Close")
+})

@@ -19,13 +19,11 @@
 package primitives
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
-	"github.com/interlock-go/interlock/internal/bubble"
 )
 
 // Backend says over what the primitives are checked.
@@ -54,59 +52,10 @@ type Backend struct {
 // Run checks every rule. The rules run beside each other, each in a world of its
 // own.
 func Run(t *testing.T, b Backend) {
-	checkConfig(t, b)
-	url := ""
-	if !b.Simulated {
-		url = b.World(t).URL
-	} else {
-		suite.OneProcessor(t)
-	}
-	for _, r := range rules {
-		if len(b.Only) > 0 && !slices.Contains(b.Only, r.name) {
-			continue
-		}
-		t.Run(r.name, func(t *testing.T) {
-			if reason, ok := b.Unsupported[r.name]; ok {
-				t.Skipf("not supported: %s", reason)
-			}
-			if r.processes && url == "" {
-				t.Skip("all clients of this backend are in one process")
-			}
-			if r.network && (b.Simulated || b.World(t).Via == nil) {
-				t.Skip("there is no network between the clients and the backend")
-			}
-			variants := r.variants()
-			if len(variants) == 1 {
-				r.runIn(t, b, variants[0])
-				return
-			}
-			for _, v := range variants {
-				t.Run(string(v), func(t *testing.T) { r.runIn(t, b, v) })
-			}
-		})
-	}
-}
-
-// runIn runs the rule beside others or alone, in real or in simulated time.
-func (r rule) runIn(t *testing.T, b Backend, v variant) {
-	if !r.alone {
-		t.Parallel()
-	}
-	if b.Simulated {
-		bubble.Run(t, func(t *testing.T) { r.run(t, b, v) })
-	} else {
-		r.run(t, b, v)
-	}
-}
-
-func checkConfig(t *testing.T, b Backend) {
-	t.Helper()
 	if b.World == nil || b.TTL <= 0 {
 		t.Fatal("primitives: Backend needs World and TTL")
 	}
-	var names []string
-	for _, r := range rules {
-		names = append(names, r.name)
-	}
-	suite.Check(t, "primitives", names, b.Only, b.Unsupported)
+	processes := !b.Simulated && b.World(t).URL != ""
+	suite.Run(t, suite.Config{Package: "primitives", Processes: processes, Simulated: b.Simulated, Unsupported: b.Unsupported, Only: b.Only},
+		rules, variants, func(tb testing.TB, r rule, variant string) { check(tb, r, b, variant) })
 }

@@ -8,159 +8,141 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
-var killedHolder = rule{
-	name:      "KilledHolder",
-	promise:   "When the process of a holder is killed, the next one holds within about a TTL, and is told that the work may be half done.",
-	processes: true,
-	check: func(t *trial) {
-		b := t.beating()
-		m := t.member(t.TTL)
-		g := m.acquire(Want{Kind: "mutex", Name: "m", Robust: true})
-		next := t.async(b.Mutex("m", interlock.Robust()))
-		t.behind(next, b, "m")
-		m.Kill()
-		killed := time.Now()
-		lease := t.get(next, "the next holder is served when the one before it was killed")
-		if took := time.Since(killed); took > 2*t.TTL+limit/10 { // so slow is no backend
-			t.Fatalf("the next holder is served %v after the one before it, with a TTL of %v, was killed", took, t.TTL)
-		}
-		if !lease.Inherited() {
-			t.Fatalf("the next holder does not inherit from a process that was killed")
-		}
-		if lease.Token() <= g.Token {
-			t.Fatalf("the token is %d after %d", lease.Token(), g.Token)
-		}
-		t.release(lease)
-	},
-}
+var _ = rules.Add(rule{Name: "KilledHolder", Processes: true, Says: []string{
+	"When the process of a holder is killed, the next one holds within about a TTL, and is told that the work may be half done.",
+}}, func(t *trial) {
+	b := t.beating()
+	m := t.member(t.TTL)
+	g := m.acquire(Want{Kind: "mutex", Name: "m", Robust: true})
+	next := t.async(b.Mutex("m", interlock.Robust()))
+	t.behind(next, b, "m")
+	m.Kill()
+	killed := time.Now()
+	lease := t.get(next, "the next holder is served when the one before it was killed")
+	if took := time.Since(killed); took > 2*t.TTL+limit/10 { // so slow is no backend
+		t.Fatalf("the next holder is served %v after the one before it, with a TTL of %v, was killed", took, t.TTL)
+	}
+	if !lease.Inherited() {
+		t.Fatalf("the next holder does not inherit from a process that was killed")
+	}
+	if lease.Token() <= g.Token {
+		t.Fatalf("the token is %d after %d", lease.Token(), g.Token)
+	}
+	t.release(lease)
+})
 
-var killedWaiter = rule{
-	name:      "KilledWaiter",
-	promise:   "A waiter whose process is killed keeps nobody waiting for longer than about a TTL.",
-	processes: true,
-	check: func(t *trial) {
-		a, b := t.client(), t.beating()
-		holder := t.acquire(a.Mutex("m"))
-		m := t.member(t.TTL)
-		killed := t.done(func() error { return m.call("Acquire", Want{Kind: "mutex", Name: "m"}, &Grant{}) })
-		t.waiting(a, "m", 1)
-		next := t.async(b.Mutex("m"))
-		t.waiting(a, "m", 2)
-		m.Kill()
-		if err := wait(t, killed, "the call of a process that was killed"); err == nil {
-			t.Fatalf("a waiter has acquired a lock that is held")
-		}
-		t.passOn(holder, next, "who waits behind a process that was killed is served")
-	},
-}
+var _ = rules.Add(rule{Name: "KilledWaiter", Processes: true, Says: []string{
+	"A waiter whose process is killed keeps nobody waiting for longer than about a TTL.",
+}}, func(t *trial) {
+	a, b := t.client(), t.beating()
+	holder := t.acquire(a.Mutex("m"))
+	m := t.member(t.TTL)
+	killed := t.Done(func() error { return m.call("Acquire", Want{Kind: "mutex", Name: "m"}, &Grant{}) })
+	t.waiting(a, "m", 1)
+	next := t.async(b.Mutex("m"))
+	t.waiting(a, "m", 2)
+	m.Kill()
+	if err := wait(t, killed, "the call of a process that was killed"); err == nil {
+		t.Fatalf("a waiter has acquired a lock that is held")
+	}
+	t.passOn(holder, next, "who waits behind a process that was killed is served")
+})
 
-var stoppedHolder = rule{
-	name:      "StoppedHolder",
-	promise:   "A holder whose process is stopped for longer than its TTL and continued does not work on once another holds: its lease and context have ended.",
-	processes: true,
-	check: func(t *trial) {
-		b := t.beating()
-		m := t.member(t.TTL)
-		g := m.acquire(Want{Kind: "mutex", Name: "m"})
-		next := t.async(b.Mutex("m"))
-		t.behind(next, b, "m")
-		resume := m.stop()
-		lease := t.get(next, "the next holder is served when the one before it is stopped")
-		granted := stamp()
-		resume()
-		var f Fate
-		t.ok(m.call("Over", g.ID, &f), "the holder that was stopped learns of its loss")
-		if f.Last >= granted {
-			t.Fatalf("the holder that was stopped worked %v after another held", time.Duration(f.Last-granted))
-		}
-		if !f.Lost {
-			t.Fatalf("the holder that was stopped is not told that it lost its lease: %s", f.Text)
-		}
-		if lease.Token() <= g.Token {
-			t.Fatalf("the token is %d after %d", lease.Token(), g.Token)
-		}
-		t.ok(lease.Err(), "the lease of the next holder, which is healthy")
-		t.release(lease)
-	},
-}
+var _ = rules.Add(rule{Name: "StoppedHolder", Processes: true, Says: []string{
+	"A holder whose process is stopped for longer than its TTL and continued does not work on once another holds: its lease and context have ended.",
+}}, func(t *trial) {
+	b := t.beating()
+	m := t.member(t.TTL)
+	g := m.acquire(Want{Kind: "mutex", Name: "m"})
+	next := t.async(b.Mutex("m"))
+	t.behind(next, b, "m")
+	resume := m.stop()
+	lease := t.get(next, "the next holder is served when the one before it is stopped")
+	granted := stamp()
+	resume()
+	var f Fate
+	t.OK(m.call("Over", g.ID, &f), "the holder that was stopped learns of its loss")
+	if f.Last >= granted {
+		t.Fatalf("the holder that was stopped worked %v after another held", time.Duration(f.Last-granted))
+	}
+	if !f.Lost {
+		t.Fatalf("the holder that was stopped is not told that it lost its lease: %s", f.Text)
+	}
+	if lease.Token() <= g.Token {
+		t.Fatalf("the token is %d after %d", lease.Token(), g.Token)
+	}
+	t.OK(lease.Err(), "the lease of the next holder, which is healthy")
+	t.release(lease)
+})
 
-var killedAdoption = rule{
-	name:      "AdoptionFromAKilledProcess",
-	promise:   "A lease of Hold outlives the process that acquired it: another one adopts it by its ID, extends and releases it.",
-	processes: true,
-	check: func(t *trial) {
-		a, b := t.pair()
-		m := t.member(t.TTL)
-		g := m.acquire(Want{Kind: "mutex", Name: "m", Hold: 10 * limit})
-		m.Kill()
-		time.Sleep(t.TTL + t.TTL/4)
-		t.busy(b.Mutex("m"), "a lease of Hold outlives the process that acquired it")
-		lease, err := a.Adopt(t.ctx, "m", g.ID)
-		t.ok(err, "Adopt of a lease whose process was killed")
-		if lease.Token() != g.Token {
-			t.Fatalf("the adopted lease has the token %d, not %d", lease.Token(), g.Token)
-		}
-		t.ok(lease.Extend(t.ctx, 5*limit), "Extend of a lease whose process was killed")
-		next := t.async(b.Mutex("m"))
-		t.waiting(a, "m", 1)
-		t.passOn(lease, next, "the next holder is served")
-	},
-}
+var _ = rules.Add(rule{Name: "AdoptionFromAKilledProcess", Processes: true, Says: []string{
+	"A lease of Hold outlives the process that acquired it: another one adopts it by its ID, extends and releases it.",
+}}, func(t *trial) {
+	a, b := t.pair()
+	m := t.member(t.TTL)
+	g := m.acquire(Want{Kind: "mutex", Name: "m", Hold: 10 * limit})
+	m.Kill()
+	time.Sleep(t.TTL + t.TTL/4)
+	t.busy(b.Mutex("m"), "a lease of Hold outlives the process that acquired it")
+	lease, err := a.Adopt(t.Ctx, "m", g.ID)
+	t.OK(err, "Adopt of a lease whose process was killed")
+	if lease.Token() != g.Token {
+		t.Fatalf("the adopted lease has the token %d, not %d", lease.Token(), g.Token)
+	}
+	t.OK(lease.Extend(t.Ctx, 5*limit), "Extend of a lease whose process was killed")
+	next := t.async(b.Mutex("m"))
+	t.waiting(a, "m", 1)
+	t.passOn(lease, next, "the next holder is served")
+})
 
-var killedLeader = rule{
-	name:      "KilledLeader",
-	promise:   "A leader whose process is killed is followed by the next candidate, and observers see it.",
-	processes: true,
-	check: func(t *trial) {
-		a, b := t.beating(), t.client()
-		m := t.member(t.TTL)
-		m.acquire(Want{Kind: "candidate", Name: "e"})
-		ctx, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		leaders := make(chan string, 100)
-		observer := t.done(func() error {
-			for leader, err := range b.Election("e").Observe(ctx) {
-				if err != nil {
-					return err
-				}
-				leaders <- leader.Note
+var _ = rules.Add(rule{Name: "KilledLeader", Processes: true, Says: []string{
+	"A leader whose process is killed is followed by the next candidate, and observers see it.",
+}}, func(t *trial) {
+	a, b := t.beating(), t.client()
+	m := t.member(t.TTL)
+	m.acquire(Want{Kind: "candidate", Name: "e"})
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	leaders := make(chan string, 100)
+	observer := t.Done(func() error {
+		for leader, err := range b.Election("e").Observe(ctx) {
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		seen := func(want string) {
-			t.Helper()
-			for got := ""; got != want; {
-				got = wait(t, leaders, "the observer sees that "+want+" leads")
-			}
+			leaders <- leader.Note
 		}
-		seen("a member")
-		next := t.begin(func() (*interlock.Lease, error) { return a.Election("e").Campaign(t.ctx, "the next") })
-		t.behind(next, a, "e")
-		m.Kill()
-		lease := t.get(next, "the next candidate leads when the leader was killed")
-		seen("the next")
-		t.release(lease)
-		cancel()
-		t.ok(wait(t, observer, "Observe ends with its context"), "Observe")
-	},
-}
+		return nil
+	})
+	seen := func(want string) {
+		t.Helper()
+		for got := ""; got != want; {
+			got = wait(t, leaders, "the observer sees that "+want+" leads")
+		}
+	}
+	seen("a member")
+	next := t.begin(func() (*interlock.Lease, error) { return a.Election("e").Campaign(t.Ctx, "the next") })
+	t.behind(next, a, "e")
+	m.Kill()
+	lease := t.get(next, "the next candidate leads when the leader was killed")
+	seen("the next")
+	t.release(lease)
+	cancel()
+	t.OK(wait(t, observer, "Observe ends with its context"), "Observe")
+})
 
-var killedMember = rule{
-	name:      "KilledMember",
-	promise:   "A member of a double barrier whose process is killed counts as having left: nobody waits for it for ever.",
-	processes: true,
-	check: func(t *trial) {
-		a := t.beating()
-		m := t.member(t.TTL)
-		entered := t.done(func() error { return m.call("Acquire", Want{Kind: "entrance", Name: "d"}, &Grant{}) })
-		lease := t.get(t.begin(func() (*interlock.Lease, error) { return a.DoubleBarrier("d", 2).Enter(t.ctx) }), "both enter")
-		if err := wait(t, entered, "both enter"); err != nil && strings.Contains(err.Error(), interlock.ErrLost.Error()) {
-			t.slow("a member has lost its place before it was killed")
-		} else {
-			t.ok(err, "Enter in another process")
-		}
-		m.Kill()
-		left := t.done(func() error { return a.DoubleBarrier("d", 2).Leave(t.ctx, lease) })
-		t.ok(wait(t, left, "who is left leaves when the other one was killed"), "Leave")
-	},
-}
+var _ = rules.Add(rule{Name: "KilledMember", Processes: true, Says: []string{
+	"A member of a double barrier whose process is killed counts as having left: nobody waits for it for ever.",
+}}, func(t *trial) {
+	a := t.beating()
+	m := t.member(t.TTL)
+	entered := t.Done(func() error { return m.call("Acquire", Want{Kind: "entrance", Name: "d"}, &Grant{}) })
+	lease := t.get(t.begin(func() (*interlock.Lease, error) { return a.DoubleBarrier("d", 2).Enter(t.Ctx) }), "both enter")
+	if err := wait(t, entered, "both enter"); err != nil && strings.Contains(err.Error(), interlock.ErrLost.Error()) {
+		t.Slow("a member has lost its place before it was killed")
+	} else {
+		t.OK(err, "Enter in another process")
+	}
+	m.Kill()
+	left := t.Done(func() error { return a.DoubleBarrier("d", 2).Leave(t.Ctx, lease) })
+	t.OK(wait(t, left, "who is left leaves when the other one was killed"), "Leave")
+})

@@ -15,60 +15,57 @@ import (
 // Five want the lock at the same moment, each waits for 5 units of time and, when
 // it has the lock, works for 4: the first is served at 0 and the second at 4, and
 // the others give up at 5.
-var fiveContenders = rule{
-	name:    "FiveContenders",
-	promise: "Of five contenders that wait for 5 s for work of 4 s two succeed and three give up, and nothing is left.",
-	exact:   true,
-	check: func(t *trial) {
-		const contenders, unit = 5, 400 * time.Millisecond
-		a, b := t.pair()
-		var slowest pulse
-		defer slowest.feel(t, t.client())()
-		begin := make(chan struct{})
-		var mu sync.Mutex
-		var began, worked []time.Duration
-		gaveUp := 0
-		var calls []<-chan error
-		start := time.Now()
-		for i := range contenders {
-			lock := []*interlock.Client{a, b}[i%2].Mutex("order", interlock.Wait(5*unit))
-			calls = append(calls, t.done(func() error {
-				t.until(begin)
-				note(&mu, &began, start)
-				lease, err := lock.Acquire(t.ctx)
-				if errors.Is(err, interlock.ErrBusy) {
-					mu.Lock()
-					gaveUp++
-					mu.Unlock()
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				note(&mu, &worked, start)
-				time.Sleep(4 * unit)
-				return lease.Release()
-			}))
-		}
-		time.Sleep(unit / 10)
-		start = time.Now()
-		close(begin)
-		for _, c := range calls {
-			t.ok(wait(t, c, "a contender is served or gives up"), "contend")
-		}
-		if len(worked) == 2 && gaveUp == 3 {
-			return
-		}
-		// All must have come at about the same moment, and the second have got the lock in time.
-		if late := slices.Max(began); late > unit/4 {
-			t.slow("a contender came %v after the first", late)
-		}
-		if felt := slowest.load(); felt > unit/8 {
-			t.slow("an exchange took %v", felt)
-		}
-		t.Fatalf("%d succeeded, at %v, and %d gave up", len(worked), worked, gaveUp)
-	},
-}
+var _ = rules.Add(rule{Name: "FiveContenders", Long: true, Exact: true, Says: []string{
+	"Of five contenders that wait for 5 s for work of 4 s two succeed and three give up, and nothing is left.",
+}}, func(t *trial) {
+	const contenders, unit = 5, 400 * time.Millisecond
+	a, b := t.pair()
+	var slowest pulse
+	defer slowest.feel(t, t.client())()
+	begin := make(chan struct{})
+	var mu sync.Mutex
+	var began, worked []time.Duration
+	gaveUp := 0
+	var calls []<-chan error
+	start := time.Now()
+	for i := range contenders {
+		lock := []*interlock.Client{a, b}[i%2].Mutex("order", interlock.Wait(5*unit))
+		calls = append(calls, t.Done(func() error {
+			t.until(begin)
+			note(&mu, &began, start)
+			lease, err := lock.Acquire(t.Ctx)
+			if errors.Is(err, interlock.ErrBusy) {
+				mu.Lock()
+				gaveUp++
+				mu.Unlock()
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			note(&mu, &worked, start)
+			time.Sleep(4 * unit)
+			return lease.Release()
+		}))
+	}
+	time.Sleep(unit / 10)
+	start = time.Now()
+	close(begin)
+	for _, c := range calls {
+		t.OK(wait(t, c, "a contender is served or gives up"), "contend")
+	}
+	if len(worked) == 2 && gaveUp == 3 {
+		return
+	}
+	// All must have come at about the same moment, and the second have got the lock in time.
+	if late := slices.Max(began); late > unit/4 {
+		t.Slow("a contender came %v after the first", late)
+	}
+	if felt := slowest.load(); felt > unit/8 {
+		t.Slow("an exchange took %v", felt)
+	}
+	t.Fatalf("%d succeeded, at %v, and %d gave up", len(worked), worked, gaveUp)
+})
 
 func note(mu *sync.Mutex, at *[]time.Duration, start time.Time) {
 	mu.Lock()
@@ -93,7 +90,7 @@ func draw(file string) (int, error) {
 func (t *trial) numbers() (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "number")
-	t.ok(os.WriteFile(file, []byte("0"), 0o600), "write the file")
+	t.OK(os.WriteFile(file, []byte("0"), 0o600), "write the file")
 	return file
 }
 
@@ -107,40 +104,35 @@ func (t *trial) eachOnce(drawn []int) {
 	}
 }
 
-var thirtyNumbers = rule{
-	name:    "ThirtyNumbers",
-	promise: "Thirty contenders draw order numbers, none twice.",
-	check: func(t *trial) {
-		clients := []*interlock.Client{t.client(), t.client(), t.client()}
-		file := t.numbers()
-		drawn := make([]int, 30)
-		t.parallel(len(drawn), func(i int) error {
-			lease, err := clients[i%len(clients)].Mutex("order").Acquire(t.ctx)
-			if err != nil {
-				return err
-			}
-			if drawn[i], err = draw(file); err != nil {
-				return err
-			}
-			return lease.Release()
-		})
-		t.eachOnce(drawn)
-	},
-}
-
-var thirtyInProcesses = rule{
-	name:      "ThirtyNumbersInProcesses",
-	promise:   "Thirty contenders in three processes draw order numbers, none twice.",
-	processes: true,
-	check: func(t *trial) {
-		members := []*member{t.member(10 * limit), t.member(10 * limit), t.member(10 * limit)}
-		file := t.numbers()
-		drawn := make([]int, 30)
-		t.parallel(len(drawn), func(i int) error {
-			var err error
-			drawn[i], err = members[i%len(members)].draw("order", file)
+var _ = rules.Add(rule{Name: "ThirtyNumbers", Says: []string{
+	"Thirty contenders draw order numbers, none twice.",
+}}, func(t *trial) {
+	clients := []*interlock.Client{t.client(), t.client(), t.client()}
+	file := t.numbers()
+	drawn := make([]int, 30)
+	t.Parallel(len(drawn), func(i int) error {
+		lease, err := clients[i%len(clients)].Mutex("order").Acquire(t.Ctx)
+		if err != nil {
 			return err
-		})
-		t.eachOnce(drawn)
-	},
-}
+		}
+		if drawn[i], err = draw(file); err != nil {
+			return err
+		}
+		return lease.Release()
+	})
+	t.eachOnce(drawn)
+})
+
+var _ = rules.Add(rule{Name: "ThirtyNumbersInProcesses", Processes: true, Says: []string{
+	"Thirty contenders in three processes draw order numbers, none twice.",
+}}, func(t *trial) {
+	members := []*member{t.member(10 * limit), t.member(10 * limit), t.member(10 * limit)}
+	file := t.numbers()
+	drawn := make([]int, 30)
+	t.Parallel(len(drawn), func(i int) error {
+		var err error
+		drawn[i], err = members[i%len(members)].draw("order", file)
+		return err
+	})
+	t.eachOnce(drawn)
+})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,112 +11,52 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
-	"github.com/interlock-go/interlock/internal/busy"
 )
 
-// limit bounds the waits of a rule for what must happen. It is far more than any
-// backend needs, so that a busy machine breaks no rule.
-const limit = time.Minute
+const limit = suite.Limit
 
-// A trial is a rule under check: it fails with the promise that was broken.
+// rules is the suite.
+var rules suite.Rules[*trial]
+
+type rule = suite.Rule[*trial]
+
+// A trial is a rule under check.
 type trial struct {
-	testing.TB
+	*suite.Trial
 	Backend
 
-	rule    rule
-	variant variant
+	variant string
 	world   drivertest.World
-
-	ctx    context.Context // ends with the rule, or after the limit
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	closers []func()
-	calls   sync.WaitGroup
 }
 
-// run checks the rule in a new world, and once more in another one if this
+// The ways in which a rule is checked.
+const (
+	plain       = "plain"
+	repliesLost = "replies lost"
+)
+
+func variants(r rule) []string {
+	if r.Exact || r.Processes {
+		return []string{plain}
+	}
+	return []string{plain, repliesLost}
+}
+
+// check checks the rule in a new world, and once more in another one if this
 // machine or the backend paused for longer than the rule bears.
-func (r rule) run(tb testing.TB, b Backend, v variant) {
+func check(tb testing.TB, r rule, b Backend, variant string) {
 	tb.Helper()
-	const attempts = 20
-	for range attempts {
-		why := r.attempt(tb, b, v)
-		if why == nil {
-			return
+	of := r.Check
+	r.Check = func(t *trial) {
+		if of(t); !t.Failed() {
+			t.nothingLeft()
 		}
-		tb.Logf("%v; again", why)
 	}
-	tb.Fatalf("this machine is too slow: %d attempts", attempts)
-}
-
-// errPaused is what a rule panics with when what it saw tells nothing.
-var errPaused = errors.New("paused")
-
-func (r rule) attempt(tb testing.TB, b Backend, v variant) (paused error) {
-	tb.Helper()
-	t := &trial{TB: tb, Backend: b, rule: r, variant: v, world: b.World(tb)}
-	t.allow(limit)
-	defer func() {
-		p := recover()
-		err, ok := p.(error)
-		switch {
-		case p == nil:
-		case ok && errors.Is(err, errPaused):
-			paused = err
-		default:
-			panic(p)
-		}
-	}()
-	defer func() {
-		t.cancel()
-		for i := len(t.closers) - 1; i >= 0; i-- {
-			t.closers[i]()
-		}
-		t.calls.Wait()
-	}()
-	r.check(t)
-	if !t.Failed() {
-		t.nothingLeft()
-	}
-	return nil
-}
-
-// allow gives the rule so much time, from now.
-func (t *trial) allow(d time.Duration) {
-	if t.cancel != nil {
-		t.cancel()
-	}
-	if !t.Simulated {
-		d = busy.Bound(d)
-	}
-	t.ctx, t.cancel = context.WithTimeout(context.Background(), d)
-}
-
-// Errorf fails the rule and goes on.
-func (t *trial) Errorf(format string, args ...any) {
-	t.Helper()
-	t.TB.Errorf("%s\nbroken promise:\n\t%s", fmt.Sprintf(format, args...), t.rule.promise)
-}
-
-// Fatalf fails the rule and ends it. Only the rule's own goroutine may call it.
-func (t *trial) Fatalf(format string, args ...any) {
-	t.Helper()
-	t.TB.Fatalf("%s\nbroken promise:\n\t%s", fmt.Sprintf(format, args...), t.rule.promise)
-}
-
-func (t *trial) ok(err error, what string) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
-func (t *trial) is(err, want error, what string) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("%s: got the error %v, not %v", what, err, want)
-	}
+	r.Try(tb, 20, func(int) (*suite.Trial, *trial) {
+		w := b.World(tb)
+		f := r.Begin(tb, "interlock", b.Simulated, suite.Patience(b.Simulated))
+		return f, &trial{Trial: f, Backend: b, variant: variant, world: w}
+	})
 }
 
 // client opens a client whose sessions outlive the rule: what it holds is not
@@ -139,10 +78,10 @@ func (t *trial) beating(opts ...interlock.ClientOption) *interlock.Client {
 
 func (t *trial) open(ttl time.Duration, opts ...interlock.ClientOption) *interlock.Client {
 	t.Helper()
-	d, err := t.world.Open(t.ctx)
-	t.ok(err, "open a driver")
+	d, err := t.world.Open(t.Ctx)
+	t.OK(err, "open a driver")
 	if t.variant == repliesLost {
-		d = &lossy{Driver: d, losses: &losses{}}
+		d = suite.Hooked(d, (&losses{calls: map[string]int{}}).hook)
 	}
 	return t.over(d, ttl, opts...)
 }
@@ -150,13 +89,13 @@ func (t *trial) open(ttl time.Duration, opts ...interlock.ClientOption) *interlo
 // nothingLeft makes sure that no ticket stands once the rule has released all.
 func (t *trial) nothingLeft() {
 	t.Helper()
-	d, err := t.world.Open(t.ctx)
-	t.ok(err, "open a driver")
+	d, err := t.world.Open(t.Ctx)
+	t.OK(err, "open a driver")
 	c := t.over(d, 10*limit)
 	var left []string
-	t.eventually("no ticket is left behind", func() bool {
+	t.Eventually("no ticket is left behind", func() bool {
 		left = nil
-		for q, err := range c.Admin().Queues(t.ctx, "") {
+		for q, err := range c.Admin().Queues(t.Ctx, "") {
 			if err != nil {
 				left = append(left, err.Error())
 				break
@@ -167,35 +106,6 @@ func (t *trial) nothingLeft() {
 	}, func() string { return fmt.Sprint(left) })
 }
 
-func (t *trial) later(f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closers = append(t.closers, f)
-}
-
-// parallel runs f n times at once and waits for all.
-func (t *trial) parallel(n int, f func(i int) error) {
-	t.Helper()
-	if err := suite.Parallel("contender", n, f); err != nil {
-		t.Fatalf("%v", err)
-	}
-}
-
-// eventually waits until cond is true; the rest says what is there instead.
-func (t *trial) eventually(what string, cond func() bool, instead ...func() string) {
-	t.Helper()
-	for !cond() {
-		select {
-		case <-t.ctx.Done():
-			for _, f := range instead {
-				what += "; instead " + f()
-			}
-			t.Fatalf("waited in vain: %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
 // result is what an acquire in another goroutine comes to.
 type result struct {
 	lease *interlock.Lease
@@ -203,7 +113,7 @@ type result struct {
 }
 
 // async acquires in the background. A lease that nobody takes is released.
-func (t *trial) async(l *interlock.Lock) <-chan result { return t.asyncWith(t.ctx, l) }
+func (t *trial) async(l *interlock.Lock) <-chan result { return t.asyncWith(t.Ctx, l) }
 
 func (t *trial) asyncWith(ctx context.Context, l *interlock.Lock) <-chan result {
 	return t.begin(func() (*interlock.Lease, error) { return l.Acquire(ctx) })
@@ -211,17 +121,10 @@ func (t *trial) asyncWith(ctx context.Context, l *interlock.Lock) <-chan result 
 
 func (t *trial) begin(acquire func() (*interlock.Lease, error)) <-chan result {
 	c := make(chan result, 1)
-	t.calls.Go(func() {
+	t.Calls.Go(func() {
 		lease, err := acquire()
 		c <- result{lease, err}
 	})
-	return c
-}
-
-// done runs f in the background.
-func (t *trial) done(f func() error) <-chan error {
-	c := make(chan error, 1)
-	t.calls.Go(func() { c <- f() })
 	return c
 }
 
@@ -229,7 +132,7 @@ func (t *trial) done(f func() error) <-chan error {
 func (t *trial) get(c <-chan result, what string) *interlock.Lease {
 	t.Helper()
 	r := wait(t, c, what)
-	t.ok(r.err, what)
+	t.OK(r.err, "%s", what)
 	return r.lease
 }
 
@@ -238,7 +141,7 @@ func wait[T any](t *trial, c <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-t.ctx.Done():
+	case <-t.Ctx.Done():
 		t.Fatalf("waited in vain: %s", what)
 	}
 	return v
@@ -259,7 +162,7 @@ func notYet[T any](t *trial, c <-chan T, what string) {
 func (t *trial) until(c <-chan struct{}) {
 	select {
 	case <-c:
-	case <-t.ctx.Done():
+	case <-t.Ctx.Done():
 	}
 }
 
@@ -278,7 +181,7 @@ func (t *trial) acquire(l *interlock.Lock) *interlock.Lease {
 func (t *trial) release(leases ...*interlock.Lease) {
 	t.Helper()
 	for _, l := range leases {
-		t.ok(l.Release(), "release "+l.Name())
+		t.OK(l.Release(), "release %s", l.Name())
 	}
 }
 
@@ -292,7 +195,7 @@ func (t *trial) passOn(lease *interlock.Lease, next <-chan result, what string) 
 // busy makes sure that the lock cannot be had now.
 func (t *trial) busy(l *interlock.Lock, why string) {
 	t.Helper()
-	t.busyWith(t.ctx, l, why)
+	t.busyWith(t.Ctx, l, why)
 }
 
 func (t *trial) busyWith(ctx context.Context, l *interlock.Lock, why string) {
@@ -307,14 +210,14 @@ func (t *trial) busyWith(ctx context.Context, l *interlock.Lock, why string) {
 		_ = lease.Release()
 		t.Fatalf("%s can be had, although %s", l.Name(), why)
 	}
-	t.is(err, interlock.ErrBusy, l.Name()+", although "+why)
+	t.Is(err, interlock.ErrBusy, "%s, although %s", l.Name(), why)
 }
 
 // waiting waits until so many wait at the backend.
 func (t *trial) waiting(c *interlock.Client, name string, n int) []interlock.Member {
 	t.Helper()
 	var q interlock.Queue
-	t.eventually(fmt.Sprintf("%d wait for %q", n, name), func() bool {
+	t.Eventually(fmt.Sprintf("%d wait for %q", n, name), func() bool {
 		q = t.look(c, name)
 		return len(q.Waiters) == n
 	}, func() string { return fmt.Sprintf("%+v", q) })
@@ -325,9 +228,9 @@ func (t *trial) waiting(c *interlock.Client, name string, n int) []interlock.Mem
 // the shortest TTL and may lose it before if this machine is slow.
 func (t *trial) behind(next <-chan result, c *interlock.Client, name string) {
 	t.Helper()
-	t.eventually("the next one waits for "+name, func() bool {
+	t.Eventually("the next one waits for "+name, func() bool {
 		if len(next) > 0 {
-			t.slow("the holder of %q has lost it before anything was done to it", name)
+			t.Slow("the holder of %q has lost it before anything was done to it", name)
 		}
 		return len(t.look(c, name).Waiters) == 1
 	})
@@ -336,8 +239,8 @@ func (t *trial) behind(next <-chan result, c *interlock.Client, name string) {
 // look reads a queue.
 func (t *trial) look(c *interlock.Client, name string) (q interlock.Queue) {
 	t.Helper()
-	for found, err := range c.Admin().Follow(t.ctx, name) {
-		t.ok(err, "look at "+name)
+	for found, err := range c.Admin().Follow(t.Ctx, name) {
+		t.OK(err, "look at %s", name)
 		q = found
 		break
 	}
