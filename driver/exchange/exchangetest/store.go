@@ -115,15 +115,14 @@ func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 	if s.Script.Join != nil {
 		return s.Script.Join(ctx, j)
 	}
+	j.Note = bytes.Clone(j.Note)
 	free := false
 	if s.w.has(Alone) { // a queue that was free in the first exchange need not be so in the second
-		err := do(ctx, s, func(now time.Time) error {
-			free = len(s.w.queue(j.Queue, now).Tickets) == 0
-			return nil
-		})
+		q, err := s.Read(ctx, j.Queue, exchange.Follower{})
 		if err != nil {
 			return exchange.Status{}, err
 		}
+		free = len(q.Members) == 0
 	}
 	return request(ctx, s, func(now time.Time) (exchange.Status, error) {
 		st, err := s.w.join(j, now)
@@ -138,7 +137,6 @@ func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err er
 	if err := w.alive(j.Session.ID, now); err != nil {
 		return st, err
 	}
-	j.Note = bytes.Clone(j.Note)
 	stood := w.find(j.Session, exchange.Ref{Queue: j.Queue, ID: j.ID}, now)
 	if stood != nil && (w.has(OneTicket) || w.has(Copy) && !j.Retry) {
 		stood.ID += ", which is not found"
@@ -191,16 +189,21 @@ func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, 
 	if s.Script.Withdraw != nil {
 		return s.Script.Withdraw(ctx, o, queue, ids, clean)
 	}
-	gone := slices.Repeat([]bool{true}, len(ids))
-	err := s.change(ctx, o, queue, s.w.has(GrantInWithdraw), func(q *rows.Queue) error {
-		for _, t := range slices.Backward(slices.Clone(q.Tickets)) {
-			if i := slices.Index(ids, t.ID); i >= 0 && t.Session.ID == o.ID {
-				if gone[i] = false; !s.w.has(Withdraw) {
-					_ = q.Leave(exchange.Leave{Ref: exchange.Ref{ID: t.ID}, Session: o, Clean: clean}) // it stands
+	gone, err := request(ctx, s, func(now time.Time) ([]bool, error) {
+		if err := s.w.alive(o.ID, now); err != nil {
+			return nil, err
+		}
+		gone := slices.Repeat([]bool{true}, len(ids))
+		return gone, s.w.exchange(queue, now, s.w.has(GrantInWithdraw), func(q *rows.Queue) error {
+			for _, t := range slices.Backward(slices.Clone(q.Tickets)) {
+				if i := slices.Index(ids, t.ID); i >= 0 && t.Session.ID == o.ID {
+					if gone[i] = false; !s.w.has(Withdraw) {
+						_ = q.Leave(exchange.Leave{Ref: exchange.Ref{ID: t.ID}, Session: o, Clean: clean}) // it stands
+					}
 				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 	return gone, false, err
 }
@@ -225,27 +228,29 @@ func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 }
 
 // Renew implements [exchange.Store].
-func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (r exchange.Renewal, err error) {
+func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error) {
 	if s.Script.Renew != nil {
 		return s.Script.Renew(ctx, o, tickets, extend)
 	}
 	sent := clock()
+	var first []exchange.Status
 	if s.w.has(ReadFirst) { // what the first exchange has read need not be so in the second
-		if r.Tickets, err = s.Look(ctx, o, tickets); err != nil {
-			return r, err
+		var err error
+		if first, err = s.Look(ctx, o, tickets); err != nil {
+			return exchange.Renewal{}, err
 		}
 	}
 	return request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
 		w := s.w
 		row, err := w.sessions[o.ID], w.alive(o.ID, now)
 		if err != nil && !w.has(ReadFirst) && !(w.has(OverIsOver) && row != nil && !row.over) {
-			return r, err
+			return exchange.Renewal{}, err
 		}
 		row.end = s.end(now, o.TTL) // never back: now was read with the world's mutex
 		if w.has(NeverBack) {
 			row.end = sent.Add(o.TTL)
 		}
-		r.History = w.history
+		r := exchange.Renewal{History: w.history, Tickets: first}
 		if !w.has(ReadFirst) {
 			r.Tickets = w.looks(o, tickets, now)
 		}
