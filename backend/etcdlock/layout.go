@@ -392,7 +392,7 @@ func readKept(all kvs) (k kept, err error) {
 	k.written = all[0].ModRevision
 	bad := func(is string) (kept, error) {
 		lost := kept{written: k.written, number: number{Set: k.written, Perhaps: k.written}}
-		return lost, driver.Permanent(fmt.Errorf("the key %s is not %s: run interlock admin raise-token, and after it interlock permits if a number of permits was set", all[0].Key, is))
+		return lost, driver.Permanent(fmt.Errorf("the key %s is not %s: run interlock admin raise-token, and after it interlock permits set if a number of permits was set", all[0].Key, is))
 	}
 	if json.Unmarshal(all[0].Value, &k.floor) != nil || slices.ContainsFunc(k.floor, func(s step) bool { return s.Add >= driver.MaxToken }) {
 		return bad("a floor of tokens")

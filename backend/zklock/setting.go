@@ -157,7 +157,7 @@ func (d *Driver) legible(q *lane, s *setting) error {
 	if s.node == "" || s.capacity > 0 {
 		return nil
 	}
-	return driver.Permanent(fmt.Errorf("zookeeper: the name of %s/%s is not as it was written, so that nobody can say how many permits %q has (interlock permits NAME N sets the number anew)",
+	return driver.Permanent(fmt.Errorf("zookeeper: the name of %s/%s is not as it was written, so that nobody can say how many permits %q has (interlock permits set NAME N sets the number anew)",
 		q.path, s.node, q.name))
 }
 

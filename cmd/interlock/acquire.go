@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,9 @@ func newAcquire(o *options) *cobra.Command {
 	var kind kindFlags
 	var hold time.Duration
 	cmd := &cobra.Command{
-		Use:   "acquire --hold DURATION [flags] NAME",
-		Short: "Take a lock for a fixed time, which no process renews",
+		Use:        "acquire --hold DURATION [flags] NAME",
+		SuggestFor: []string{"lock"},
+		Short:      "Take a lock for a fixed time, which no process renews",
 		Long: `Acquire waits for the lock NAME, takes it for the time of --hold, and writes one line: the
 ID of the grant and its token. The lock ends at that time, whatever happens: no process
 renews it, and none is ended when it is over. Extend moves the end, release gives the lock
@@ -122,7 +124,8 @@ type grantJSON struct {
 }
 
 func grantOf(l *interlock.Lease) grantJSON {
-	return grantJSON{l.Name(), l.ID(), strconv.FormatUint(l.Token(), 10), l.Deadline()}
+	id, _, _ := strings.Cut(l.ID(), ".") // as show writes it
+	return grantJSON{l.Name(), id, strconv.FormatUint(l.Token(), 10), l.Deadline()}
 }
 
 // written writes the grant, unless a signal has come, or the lease is over. Where nobody reads,

@@ -401,8 +401,8 @@ func TestEveryCommandGivesUpWithoutABackend(t *testing.T) {
 	for _, command := range []string{
 		"run a -- true", "run -n a -- true", "acquire --hold 1m a", "extend a 1 1m", "release a 1", "run -w 1 a -- true", "elect a -- true",
 		"ls", "show a", "watch a", "revoke a", "evict a", "doctor", "observe a", "observe --once a",
-		"latch set a 1", "latch count-down a", "latch wait a", "latch wait -w 1 a", "latch show a", "latch reset a",
-		"barrier set a", "barrier remove a", "barrier wait a", "barrier show a",
+		"latch set a 1", "latch count-down a", "latch wait a", "latch wait -w 1 a", "latch get a", "latch reset a",
+		"barrier set a", "barrier remove a", "barrier wait a", "barrier get a",
 		"value get a", "value set a x", "value set --version 1 a x", "value delete a", "value watch a",
 	} {
 		all[command] = start(t, url, strings.Fields(command)...)
@@ -428,7 +428,7 @@ func TestEveryCommandGivesUpWhenTheBackendGoesAway(t *testing.T) {
 	watch := start(t, url, "value", "watch", "a")
 	all := map[string]*started{}
 	for _, command := range []string{
-		"latch show a", "latch count-down a", "latch wait -w 4 a", "barrier set a", "barrier wait -w 4 a",
+		"latch get a", "latch count-down a", "latch wait -w 4 a", "barrier set a", "barrier wait -w 4 a",
 		"value get a", "value set a x", "value delete a",
 	} {
 		all[command] = start(t, url, strings.Fields(command)...)

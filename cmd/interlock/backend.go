@@ -59,13 +59,20 @@ func (o *options) backend(ctx context.Context) (b backend, err error) {
 }
 
 func (o *options) find(ctx context.Context) (backend, error) {
+	var given []string
+	for _, f := range []struct {
+		flag string
+		is   bool
+	}{{"--local", o.local}, {"--url", o.url != ""}, {"--url-file", o.urlFile != ""}, {"--context", o.context != ""}} {
+		if f.is {
+			given = append(given, f.flag)
+		}
+	}
 	switch {
-	case o.local && o.url != "":
-		return backend{}, usage("--local and --url exclude each other")
-	case o.local && o.urlFile != "":
-		return backend{}, usage("--local and --url-file exclude each other")
-	case o.url != "" && o.urlFile != "":
-		return backend{}, usage("--url and --url-file exclude each other")
+	case len(given) > 1:
+		return backend{}, usage("%s exclude each other", strings.Join(given, " and "))
+	case o.context != "":
+		return ofContext(ctx, o.context)
 	case o.local:
 		return ownFile("--local")
 	case o.url != "":
@@ -172,6 +179,19 @@ func firstLine(text string) string {
 
 // ofOneMachine warns whoever has named no backend and may mean that of several machines.
 const ofOneMachine = "no backend was given, so it is a file of this user on this machine alone; name one with --url, --url-file or INTERLOCK_URL, or say --local"
+
+// firstTime reports whether this user is told something for the first time. Cron would send it each night.
+func firstTime(what string) bool {
+	_, dir, err := stateDir()
+	if err != nil {
+		return true
+	}
+	f, err := os.OpenFile(filepath.Join(dir, what), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		_ = f.Close()
+	}
+	return !errors.Is(err, os.ErrExist)
+}
 
 // ownFile is the SQLite file of this user on this machine.
 func ownFile(source string) (backend, error) {
@@ -293,7 +313,7 @@ func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx co
 	if limit == 0 {
 		ctx = signals
 	}
-	if b.silent && unattended() {
+	if b.silent && unattended() && firstTime("warned") {
 		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", ofOneMachine)
 	}
 	k := newClient(c, cmd.Flags().Arg(0), func(_, text string) {

@@ -8,19 +8,24 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
+type barrierJSON struct {
+	Name string `json:"name"`
+	Set  bool   `json:"set"`
+}
+
 func newBarrier(o *options) *cobra.Command {
 	c := storedGroup(o, "barrier", "Keep everybody waiting until the barrier is removed, or all members are there",
-		barrierDo(o, "set NAME", "Close a barrier", (*interlock.Barrier).Set),
-		barrierDo(o, "remove NAME", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove),
+		barrierDo(o, "set NAME", "Close a barrier", (*interlock.Barrier).Set, true),
+		barrierDo(o, "remove NAME", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove, false),
 		barrierWait(o),
-		&cobra.Command{Use: "show NAME", Short: "Write set or open", RunE: o.with(o.showBarrier)})
+		&cobra.Command{Use: "get NAME", SuggestFor: []string{"show"}, Short: "Write set or open", RunE: o.with(o.getBarrier)})
 	c.AddCommand(newDoubleBarrier(o))
 	return c
 }
 
-func barrierDo(o *options, use, short string, do func(*interlock.Barrier, context.Context) error) *cobra.Command {
+func barrierDo(o *options, use, short string, do func(*interlock.Barrier, context.Context) error, set bool) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, RunE: o.with(func(ctx context.Context, t task) error {
-		return do(t.Barrier(t.name), ctx)
+		return o.done(do(t.Barrier(t.name), ctx), t, barrierJSON{t.name, set}, "")
 	})}
 }
 
@@ -38,14 +43,11 @@ func barrierWait(o *options) *cobra.Command {
 	}.command(o, "Wait until a barrier is open")
 }
 
-func (o *options) showBarrier(ctx context.Context, t task) error {
+func (o *options) getBarrier(ctx context.Context, t task) error {
 	set, err := t.Barrier(t.name).IsSet(ctx)
 	if err != nil {
 		return err
 	}
 	state := map[bool]string{true: "set", false: "open"}[set]
-	return o.print(t.cmd, struct {
-		Name string `json:"name"`
-		Set  bool   `json:"set"`
-	}{t.name, set}, "%s", state)
+	return o.print(t.cmd, barrierJSON{t.name, set}, "%s", state)
 }

@@ -131,9 +131,9 @@ func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Confi
 	switch {
 	case o.local:
 		return usage("the locks of the sale are in a file of their own: leave --local out")
-	case len(urls) > 0 && o.urlFile != "":
-		return usage("--url and --url-file exclude each other")
-	case o.urlFile != "":
+	case len(urls) > 0 && o.urlFile+o.context != "":
+		return usage("--url, --url-file and --context exclude each other")
+	case o.urlFile+o.context != "":
 		b, err := o.backend(cmd.Context())
 		if err != nil {
 			return err

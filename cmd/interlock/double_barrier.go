@@ -50,7 +50,7 @@ else as for run.`, interlock.MaxMembers),
 				return err
 			}
 			if len(before) > 2 {
-				return usage("%s takes NAME and MEMBERS; %q is too much", cmd.CommandPath(), before[2])
+				return usage("%s takes NAME and MEMBERS: unexpected argument %q", cmd.CommandPath(), before[2])
 			}
 			members, err := strconv.Atoi(before[1])
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -25,15 +26,12 @@ asked; one that cannot be asked is an error.`,
 			if err != nil {
 				return err
 			}
-			if err := t.Admin().Evict(ctx, t.name, m.ID, force); err != nil {
-				return absent(err)
-			}
+			err = absent(t.Admin().Evict(ctx, t.name, m.ID, force))
+			text := fmt.Sprintf("evicted %s from %s", owner(m), view.Plain(t.name))
 			if m.Foreign && m.Token != 0 && !force {
-				say(t.cmd, "asked %s to give %s up: it is of another library, and holds on if it does not listen", owner(m), view.Plain(t.name))
-			} else {
-				say(t.cmd, "evicted %s from %s", owner(m), view.Plain(t.name))
+				text = fmt.Sprintf("asked %s to give %s up: it is of another library, and holds on if it does not listen", owner(m), view.Plain(t.name))
 			}
-			return nil
+			return o.done(err, t, demandJSON{t.name, m.ID, m.Owner}, text)
 		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "pass the lock on at once: unsafe")

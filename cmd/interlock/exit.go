@@ -89,8 +89,18 @@ func exitCode(root *cobra.Command, err error) int {
 	case errors.As(err, &file):
 		code = exitIO
 	}
-	fmt.Fprintln(root.ErrOrStderr(), "interlock:", trim(err))
+	if asJSON, _ := root.PersistentFlags().GetBool("json"); asJSON {
+		_ = writeJSON(root.ErrOrStderr(), errorJSON{trim(err), code})
+	} else {
+		fmt.Fprintln(root.ErrOrStderr(), "interlock:", trim(err))
+	}
 	return code
+}
+
+// errorJSON is how programs see an error, on standard error.
+type errorJSON struct {
+	Error  string `json:"error"`
+	Status int    `json:"status"` // of the exit
 }
 
 // trim makes one line of an error, without control characters and not too long, and drops the library's own

@@ -31,6 +31,7 @@ type job struct {
 	lock     func(c *interlock.Client, name string) *interlock.Lock
 
 	atLeast time.Duration
+	oncePer time.Duration
 	begun   time.Time // the time to wait
 
 	notice   *notice
@@ -56,8 +57,12 @@ func (f *jobFlags) job(cmd *cobra.Command, o *options, args []string, most int) 
 			once = append(once, name)
 		}
 	}
-	if len(once) > most {
+	switch {
+	case len(once) <= most:
+	case most == 1:
 		return nil, usage("%s takes one NAME, not %d", cmd.CommandPath(), len(once))
+	default:
+		return nil, usage("%s takes %d names at most, not %d", cmd.CommandPath(), most, len(once))
 	}
 	return f.under(cmd, o, once, command)
 }
@@ -150,6 +155,10 @@ func (j *job) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
+		if ran, err := j.ranAlready(ctx); ran || err != nil {
+			_ = within(lastWord, lease.Release)
+			return err
+		}
 		// A signal ends the job, or a wait, and no release: others would wait for the TTL.
 		result, err := j.guarded(ctx, lease, stop, func() { ctx, stop = untilSignal(cmd.Context()) })
 		if err == nil {
@@ -205,6 +214,9 @@ func (j *job) guarded(ctx context.Context, lease *interlock.Lease, stop, gone fu
 		_ = within(lastWord, lease.Release)
 		j.say.tell("lost", "", "lost %s, the job was ended", j.name)
 		return result, failed(exitLost, fmt.Errorf("run %s: the job was ended: %w", j.name, why))
+	}
+	if lease.Err() == nil {
+		j.ranWell(result)
 	}
 	if lost := j.release(lease); lost != nil {
 		j.say.tell("lost", "", "lost %s as the job ended", j.name)

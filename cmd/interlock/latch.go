@@ -10,18 +10,24 @@ import (
 	"github.com/interlock-go/interlock"
 )
 
+type latchJSON struct {
+	Name string `json:"name"`
+	Set  bool   `json:"set"`
+	Left int64  `json:"left"`
+}
+
 func newLatch(o *options) *cobra.Command {
 	return storedGroup(o, "latch", "A count that goes down to zero, and who waits for that",
-		&cobra.Command{Use: "set NAME COUNT", Short: "Start a latch (exit 75 if it is set already)", RunE: o.with(setLatch)},
+		&cobra.Command{Use: "set NAME COUNT", Short: "Start a latch (exit 75 if it is set already)", RunE: o.with(o.setLatch)},
 		&cobra.Command{Use: "count-down NAME", Short: "Take one off, and write what is left", RunE: o.with(o.countDown)},
 		latchWait(o),
-		&cobra.Command{Use: "show NAME", Short: "Write the count, or - if the latch is not set", RunE: o.with(o.showLatch)},
+		&cobra.Command{Use: "get NAME", SuggestFor: []string{"show"}, Short: "Write the count, or - if the latch is not set", RunE: o.with(o.getLatch)},
 		&cobra.Command{Use: "reset NAME", Short: "Make a latch as if it had never been set", RunE: o.with(func(ctx context.Context, t task) error {
-			return t.Latch(t.name).Reset(ctx)
+			return o.done(t.Latch(t.name).Reset(ctx), t, latchJSON{Name: t.name}, "")
 		})})
 }
 
-func setLatch(ctx context.Context, t task) error {
+func (o *options) setLatch(ctx context.Context, t task) error {
 	n, err := strconv.ParseInt(t.args[1], 10, 64)
 	if err != nil {
 		return usage("COUNT %q is no number", t.args[1])
@@ -30,7 +36,7 @@ func setLatch(ctx context.Context, t task) error {
 	if err == nil && !set {
 		return failed(exitBusy, fmt.Errorf("latch %s is set already (interlock latch reset %s frees it)", t.name, t.name))
 	}
-	return err
+	return o.done(err, t, latchJSON{t.name, true, n}, "")
 }
 
 func (o *options) countDown(ctx context.Context, t task) error {
@@ -62,7 +68,7 @@ func latchWait(o *options) *cobra.Command {
 	}.command(o, "Wait until a latch is set and its count is zero")
 }
 
-func (o *options) showLatch(ctx context.Context, t task) error {
+func (o *options) getLatch(ctx context.Context, t task) error {
 	left, set, err := t.Latch(t.name).Count(ctx)
 	if err != nil {
 		return err
@@ -75,9 +81,5 @@ func (o *options) count(t task, left int64, set bool) error {
 	if set {
 		text = strconv.FormatInt(left, 10)
 	}
-	return o.print(t.cmd, struct {
-		Name string `json:"name"`
-		Set  bool   `json:"set"`
-		Left int64  `json:"left"`
-	}{t.name, set, left}, "%s", text)
+	return o.print(t.cmd, latchJSON{t.name, set, left}, "%s", text)
 }

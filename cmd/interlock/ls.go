@@ -34,9 +34,10 @@ func newLs(o *options) *cobra.Command {
 		choice view.Choice
 	)
 	cmd := &cobra.Command{
-		Use:     "ls [PREFIX]",
-		Aliases: []string{"list"},
-		Short:   "List the locks that somebody holds or waits for; with --all, all that is there",
+		Use:        "ls [PREFIX]",
+		SuggestFor: []string{"status", "locks"},
+		Aliases:    []string{"list"},
+		Short:      "List the locks that somebody holds or waits for; with --all, all that is there",
 		Long: `Ls lists the locks that somebody holds or waits for, whose names begin with PREFIX: a
 line for each holder, and for each whose work goes on though its lock was lost. With --all it also lists the values that exist and the latches and
 barriers that are set. With --json it writes an array of objects, those of locks as show
@@ -68,17 +69,26 @@ writes one.`,
 			if len(l)+len(kept) == 0 {
 				say(t.cmd, "%s", nothing(all, t.name))
 			}
-			l.show(o.display(out))
+			if o.form == "name" {
+				for _, q := range l {
+					fmt.Fprintln(people{out}, q.Name)
+				}
+				for _, s := range kept {
+					fmt.Fprintln(people{out}, s.Name)
+				}
+				return left
+			}
+			o.display(out).fit(l.show)
 			if len(l) > 0 && len(kept) > 0 {
 				fmt.Fprintln(out)
 			}
-			showStored(o.display(out), kept)
+			o.display(out).fit(func(v display) { showStored(v, kept) })
 			return left
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "values, latches and barriers too")
 	choose(cmd, &choice)
-	wideFlag(cmd, o)
+	formFlag(cmd, o, "wide", "name")
 	return cmd
 }
 
@@ -97,7 +107,12 @@ func listed(ctx context.Context, c *interlock.Client, prefix string) (list, erro
 	return l, nil
 }
 
-func (l list) json() any { return l.objects() }
+func (l list) json(at time.Time) any {
+	return struct {
+		Time  time.Time `json:"time"`
+		Locks []any     `json:"locks"`
+	}{at, l.objects()}
+}
 
 func (l list) objects() []any {
 	out := []any{}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -18,69 +17,55 @@ type permitsJSON struct {
 }
 
 func newPermits(o *options) *cobra.Command {
-	var unset bool
-	cmd := &cobra.Command{
-		Use:   "permits NAME [N]",
-		Short: "Change the number of permits of a semaphore, also while it is in use",
-		Long: `Permits sets the number of permits of a semaphore, for all programs, whatever number they say,
-until it is unset. Waiters who fit now hold at once. Holders keep what they have, also beyond a
-smaller number: nobody else gets a permit until enough have been given back. Who asks for more
-permits than there are gets an error.
+	const long = `The number that is set holds for all programs, whatever number they say, until it is unset. Waiters
+who fit now hold at once. Holders keep what they have, also beyond a smaller number: nobody else gets
+a permit until enough have been given back. Who asks for more permits than there are gets an error.
 
 So a number is changed without an end of service: set it, start the programs with the new number one
-after the other, and unset it. Without N the number that is in force is printed.`,
-		Example: `  interlock permits exports 8          eight from now on, whatever programs say
-  interlock permits exports            which number is in force
-  interlock permits exports --unset    once all programs say eight`,
-		ValidArgsFunction: completeNames(o),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if unset {
-				return takes("NAME")(cmd, args)
-			}
-			return takes("NAME", "[N]")(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var n int64
-			if len(args) > 1 {
-				var err error
-				if n, err = strconv.ParseInt(args[1], 10, 64); err != nil || n < 1 {
-					return usage("N %q is not a number of permits", args[1])
-				}
-			}
-			return o.with(func(ctx context.Context, t task) error {
-				var err error
-				switch {
-				case unset:
-					err = t.Admin().UnsetPermits(ctx, t.name)
-				case n > 0:
-					err = t.Admin().SetPermits(ctx, t.name, n)
-				}
-				set := n > 0
-				if err == nil && !set {
-					var q interlock.Queue
-					q, err = t.Admin().Queue(ctx, t.name)
-					if set = q.PermitsSet; q.Kind == "semaphore" {
-						n = q.Capacity
-					}
-				}
-				switch {
-				case err != nil:
-					return err
-				case o.json:
-					return writeJSON(cmd.OutOrStdout(), permitsJSON{t.name, n, set})
-				case len(args) > 1:
-					say(cmd, "%s has %d permits until that is unset", view.Plain(t.name), n)
-				case unset:
-					say(cmd, "%s has as many permits as programs say, once nobody uses it", view.Plain(t.name))
-				case n == 0:
-					say(cmd, "nobody uses a semaphore %s, and no number is set", view.Plain(t.name))
-				default:
-					_, err = fmt.Fprintln(cmd.OutOrStdout(), n)
-				}
-				return err
-			})(cmd, args)
-		},
+after the other, and unset it.`
+	c := group("permits", "Change the number of permits of a semaphore, also while it is in use",
+		&cobra.Command{Use: "get NAME", Short: "Write the number that is in force", RunE: o.with(o.getPermits)},
+		&cobra.Command{Use: "set NAME N", Short: "Set the number", Long: "Set sets the number of permits of a semaphore.\n\n" + long, RunE: o.with(o.setPermits)},
+		&cobra.Command{Use: "unset NAME", Short: "Take the number back that was set", RunE: o.with(o.unsetPermits)})
+	c.Long = long
+	c.Example = `  interlock permits set exports 8      eight from now on, whatever programs say
+  interlock permits get exports        which number is in force
+  interlock permits unset exports      once all programs say eight`
+	for _, sub := range c.Commands() {
+		sub.ValidArgsFunction = completeNames(o)
 	}
-	cmd.Flags().BoolVar(&unset, "unset", false, "take the number back that was set")
-	return cmd
+	return c
+}
+
+func (o *options) getPermits(ctx context.Context, t task) error {
+	q, err := t.Admin().Queue(ctx, t.name)
+	if err != nil {
+		return err
+	}
+	now := permitsJSON{Name: t.name, Set: q.PermitsSet}
+	if q.Kind == "semaphore" {
+		now.Permits = q.Capacity
+	}
+	if now.Permits == 0 && !o.json {
+		say(t.cmd, "nobody uses a semaphore %s, and no number is set", view.Plain(t.name))
+		return nil
+	}
+	return o.print(t.cmd, now, "%d", now.Permits)
+}
+
+func (o *options) setPermits(ctx context.Context, t task) error {
+	n, err := strconv.ParseInt(t.args[1], 10, 64)
+	if err != nil || n < 1 {
+		return usage("N %q is not a number of permits", t.args[1])
+	}
+	err = t.Admin().SetPermits(ctx, t.name, n)
+	return o.done(err, t, permitsJSON{t.name, n, true}, fmt.Sprintf("%s has %d permits until that is unset", view.Plain(t.name), n))
+}
+
+func (o *options) unsetPermits(ctx context.Context, t task) error {
+	err := t.Admin().UnsetPermits(ctx, t.name)
+	if err == nil && o.json {
+		return o.getPermits(ctx, t)
+	}
+	return o.done(err, t, nil, view.Plain(t.name)+" has as many permits as programs say, once nobody uses it")
 }

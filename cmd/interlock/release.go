@@ -8,8 +8,9 @@ import (
 
 func newRelease(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "release NAME ID",
-		Short: "Give a lock back that was taken for a fixed time",
+		Use:        "release NAME ID",
+		SuggestFor: []string{"unlock"},
+		Short:      "Give a lock back that was taken for a fixed time",
 		Long: `Release gives the lock NAME back, which acquire has taken. ID is what acquire has written, or
 its beginning.
 

@@ -3,12 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/view"
 )
+
+// demandJSON is how programs see whose place was asked for, or taken away.
+type demandJSON struct {
+	Name  string `json:"name"`
+	ID    string `json:"id"`
+	Owner string `json:"owner"`
+}
 
 func newRevoke(o *options) *cobra.Command {
 	return &cobra.Command{
@@ -23,11 +31,8 @@ out if there is one holder.`,
 			if err != nil {
 				return err
 			}
-			if err := t.Admin().Revoke(ctx, t.name, m.ID); err != nil {
-				return absent(err)
-			}
-			say(t.cmd, "asked %s to give %s up", owner(m), view.Plain(t.name))
-			return nil
+			err = absent(t.Admin().Revoke(ctx, t.name, m.ID))
+			return o.done(err, t, demandJSON{t.name, m.ID, m.Owner}, fmt.Sprintf("asked %s to give %s up", owner(m), view.Plain(t.name)))
 		}),
 	}
 }

@@ -16,8 +16,9 @@ type options struct {
 	url     string
 	urlFile string
 	local   bool
+	context string
 	json    bool
-	wide    bool    // -o wide
+	form    string  // -o: "", wide, or name
 	found   backend // see options.backend
 }
 
@@ -30,11 +31,14 @@ func newRoot() *cobra.Command {
 		Short: "Distributed locks from the shell",
 		Long: `Interlock runs commands under a distributed lock, and shows who holds and who waits.
 
-The backend is given by --url or --url-file, else by the variable INTERLOCK_URL, else by
-the file that INTERLOCK_URL_FILE names, else by the file /etc/interlock/url, else it is a
+The backend is given by --url, --url-file or --context, else by the variable INTERLOCK_URL,
+else by the file that INTERLOCK_URL_FILE names, else by the file /etc/interlock/url, else it is a
 SQLite file in the user's state directory, which serves all processes of this machine that
 this user runs, and no others (--local says that this is meant). A URL with a password
-belongs into a file: ps shows that of --url to everybody.`,
+belongs into a file: ps shows that of --url to everybody.
+
+--context prod reads the URL from prod.url in the folder interlock of the user's configuration
+(~/.config/interlock), else from /etc/interlock/prod.url.`,
 		Example: `  interlock run nightly -- ./backup.sh           wait for the lock, then run
   interlock run -n nightly -- ./backup.sh        give up at once if it is taken (exit 75)
   interlock run -n --at-least 1m nightly -- ./backup.sh
@@ -58,10 +62,15 @@ belongs into a file: ps shows that of --url to everybody.`,
 	}
 	root.PersistentFlags().StringVar(&o.url, "url", "", "backend, such as sqlite:///var/lib/locks.db")
 	root.PersistentFlags().StringVar(&o.urlFile, "url-file", "", "`file` whose first line, but for comments, is the backend's URL")
+	root.PersistentFlags().StringVar(&o.context, "context", "", "the backend whose URL is in the file `NAME`.url: see interlock help")
+	_ = root.RegisterFlagCompletionFunc("context", completeContexts)
 	root.PersistentFlags().BoolVar(&o.local, "local", false, "the file of this user on this machine is the backend that is meant")
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "write JSON for programs")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if m := negative.FindStringSubmatch(err.Error()); m != nil {
+			return usage("%s: a number of 0 or more is wanted", m[1])
+		}
 		text := notANumber.ReplaceAllString(err.Error(), ": a whole number is wanted")
 		return usage("%s (see %s --help)", text, cmd.CommandPath())
 	})
@@ -81,6 +90,17 @@ belongs into a file: ps shows that of --url to everybody.`,
 	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
 	root.AddCommand(newDemo(o), newAdmin(o), newMan(), newVersion(o))
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args, help.Run = cobra.ArbitraryArgs, nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		cmd, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return unknown(root, strings.Join(args, " "))
+		}
+		cmd.InitDefaultHelpFlag()
+		return cmd.Help()
+	}
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.Args, completion.RunE = noArgs, root.RunE
 	for _, c := range completion.Commands() {
@@ -99,6 +119,9 @@ func warnOfPs(cmd *cobra.Command, flag, url, instead string) {
 
 // notANumber is how flags say that a value is no number, or is one too large.
 var notANumber = regexp.MustCompile(`: strconv\.Parse\w+: .*$`)
+
+// negative is what the parser of flags says of a number below 0 that stands where an argument does.
+var negative = regexp.MustCompile(`^unknown shorthand flag: '[0-9]' in (-[0-9.]+)$`)
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
@@ -137,7 +160,7 @@ func takes(names ...string) cobra.PositionalArgs {
 		case len(args) < len(names) && names[len(args)][0] != '[':
 			return usage("%s is missing (see %s --help)", names[len(args)], cmd.CommandPath())
 		case len(args) > len(names):
-			return usage("%q is too much (see %s --help)", args[len(names)], cmd.CommandPath())
+			return usage("unexpected argument %q (see %s --help)", args[len(names)], cmd.CommandPath())
 		}
 		return nil
 	}
@@ -160,6 +183,20 @@ func (o *options) print(cmd *cobra.Command, v any, format string, args ...any) e
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
 	return err
+}
+
+// done is the end of a command that changes something: programs get what is now, and people a line on
+// standard error, if there is something to say.
+func (o *options) done(err error, t task, now any, text string) error {
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return writeJSON(t.cmd.OutOrStdout(), now)
+	case text != "":
+		say(t.cmd, "%s", text)
+	}
+	return nil
 }
 
 // say writes a line for people on standard error.

@@ -95,6 +95,7 @@ func newRun(o *options) *cobra.Command {
 		f       jobFlags
 		kind    kindFlags
 		atLeast time.Duration
+		oncePer time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME… -- COMMAND [ARG]…",
@@ -112,6 +113,10 @@ and interlock are both killed. Only if all three are can a part of the job stay 
 then the token protects, if what the job writes to checks it. --at-most ends the job in the
 same way, as if the lock were lost at that time: TERM comes before it.
 
+--once-per 23h skips the command, with exit status 0, if one under this lock has ended with status 0
+and began less than 23 hours ago, on whatever machine. The backend keeps that time in the value
+NAME/last-run; value delete forgets it.
+
 The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with
 every exclusive grant; see interlock fence), for several locks a line each,
 INTERLOCK_EXCLUSIVE (yes or no), INTERLOCK_HELD (by which a nested run of the same
@@ -128,13 +133,14 @@ Exit status: that of the command; 128+n if signal n ended it or the wait;
   79  the lock was lost; the job was ended, or was not started
  126  the command cannot be executed     127  it was not found
 --status-fd tells these from a command that exits with the same codes: it gets lines that
-begin with waiting, line, away, back, acquired, in-doubt, revoked, overrun, leftovers, busy,
-lost, unreleased or ended.`,
+begin with waiting, line, away, back, acquired, skipped, in-doubt, revoked, overrun, leftovers,
+busy, warning, lost, unreleased or ended.`,
 		Example: `  interlock run nightly -- ./backup.sh --full
   interlock run -n nightly -c 'pg_dump app | gzip > app.gz' || echo busy
   interlock run --permits 4 imports -- ./import.sh    at most 4 at once
   interlock run -s config -- ./reload.sh              beside other readers
-  interlock run account/3 account/7 -- ./transfer.sh  all of them, or none`,
+  interlock run account/3 account/7 -- ./transfer.sh  all of them, or none
+  interlock run -n --once-per 23h report -- ./daily.sh  from cron on each machine: once a day`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := f.job(cmd, o, args, mostNames)
 			if err != nil {
@@ -143,7 +149,10 @@ lost, unreleased or ended.`,
 			if err := kind.check(cmd); err != nil {
 				return err
 			}
-			j.atLeast = atLeast
+			if cmd.Flags().Changed("once-per") && (oncePer <= 0 || len(j.names) > 1) {
+				return usage("--once-per: a time above 0, and one NAME are wanted")
+			}
+			j.atLeast, j.oncePer = atLeast, oncePer
 			j.options = append(j.options, interlock.AtLeast(atLeast))
 			j.lock = func(c *interlock.Client, name string) *interlock.Lock {
 				return kind.lock(c, name, j.options)
@@ -154,6 +163,7 @@ lost, unreleased or ended.`,
 	f.add(cmd)
 	kind.add(cmd)
 	durationVar(cmd.Flags(), &atLeast, "at-least", "", "keep the lock this long, even if the command ends sooner")
+	durationVar(cmd.Flags(), &oncePer, "once-per", "", "run nothing if the command has run well in this time, on any machine")
 	cmd.ValidArgsFunction = completeNames(o)
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -13,8 +14,9 @@ import (
 
 func newShow(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show who holds a lock and who waits for it, in order",
+		Use:        "show NAME",
+		SuggestFor: []string{"queue", "get", "holder"},
+		Short:      "Show who holds a lock and who waits for it, in order",
 		Long: `Show shows who holds the lock NAME and who waits for it, in order, and whose work goes on though its lock was lost; and the barrier, the latch
 and the value of that name, if there are any.`,
 		ValidArgsFunction: completeNames(o),
@@ -26,18 +28,23 @@ and the value of that name, if there are any.`,
 			case o.json:
 				return writeJSON(t.cmd.OutOrStdout(), n.JSON())
 			}
-			known{n}.show(o.display(t.cmd.OutOrStdout()))
+			o.display(t.cmd.OutOrStdout()).fit(known{n}.show)
 			return nil
 		}),
 	}
-	wideFlag(cmd, o)
+	formFlag(cmd, o, "wide")
 	return cmd
 }
 
 // known is all that has one name.
 type known struct{ view.Name }
 
-func (n known) json() any { return n.JSON() }
+func (n known) json(at time.Time) any {
+	return struct {
+		Time time.Time `json:"time"`
+		view.NameJSON
+	}{at, n.JSON()}
+}
 
 func (n known) title() string { return "" }
 

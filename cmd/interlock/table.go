@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -25,11 +26,26 @@ func (o *options) display(out io.Writer) display {
 	v := display{w: out}
 	if isTerminal(out) {
 		v.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		if !o.wide {
+		if o.form != "wide" {
 			v.width, _ = size(out)
 		}
 	}
 	return v
+}
+
+// fit shows all columns in full if a terminal is wide enough, else lines that fit.
+func (v display) fit(show func(display)) {
+	if v.width > 0 {
+		var b bytes.Buffer
+		full := v
+		full.w, full.width = &b, 0
+		show(full)
+		if text.LongestLineLen(b.String()) <= v.width {
+			_, _ = v.w.Write(b.Bytes())
+			return
+		}
+	}
+	show(v)
 }
 
 // painted is a text that is shown as it is: one of this program, with a colour, or a whole one.

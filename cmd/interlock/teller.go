@@ -51,7 +51,7 @@ func newTeller(err io.Writer, f *jobFlags, json bool) (*teller, error) {
 // wrong are the events that people see without -v.
 var wrong = map[string]bool{
 	"away": true, "back": true, "retry": true, "in-doubt": true, "revoked": true, "busy": true, "unreleased": true,
-	"overrun": true,
+	"overrun": true, "warning": true,
 }
 
 // tell reports an event with its number: the token of acquired, the status of ended, the seconds
@@ -88,5 +88,5 @@ func (t *teller) tell(event, number, format string, args ...any) {
 }
 
 func (t *teller) warn(format string, args ...any) {
-	fmt.Fprintln(t.err, "interlock:", line(fmt.Sprintf(format, args...)))
+	t.tell("warning", "", format, args...)
 }

@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -96,7 +98,7 @@ send the token of the address, or the password, as a bearer token.`,
 
 // play starts the workers of --demo, whose backend the page shows. End ends them.
 func (f *uiFlags) play(cmd *cobra.Command, o *options, cfg *ui.Config) (end func(), err error) {
-	for _, name := range []string{"url", "url-file", "local"} {
+	for _, name := range []string{"url", "url-file", "context", "local"} {
 		if cmd.Flags().Changed(name) {
 			return nil, usage("--demo has a backend of its own: --%s does not go with it", name)
 		}
@@ -168,6 +170,16 @@ func (f *uiFlags) address(at *net.TCPAddr) string {
 	return net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
+// notifyReady tells systemd, if that has started this as a service of Type=notify, that the page is there.
+func notifyReady() {
+	if socket := os.Getenv("NOTIFY_SOCKET"); socket != "" {
+		if c, err := net.Dial("unixgram", socket); err == nil {
+			_, _ = io.WriteString(c, "READY=1")
+			_ = c.Close()
+		}
+	}
+}
+
 // serve serves the page until the context ends. The first line that it writes is the address.
 func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
@@ -202,6 +214,7 @@ func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) 
 		_ = listener.Close()
 		return err
 	}
+	notifyReady()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -101,10 +101,10 @@ else it exits with 75. VALUE - reads standard input.`,
 			}
 			return o.with(func(ctx context.Context, t task) error {
 				got, err := change(ctx, t, version, func(over uint64) (uint64, error) { return t.value().Set(ctx, data, over) })
-				if err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), got)
+				if err != nil {
+					return err
 				}
-				return err
+				return o.print(cmd, valueJSON{Name: t.name, Exists: true, Version: strconv.FormatUint(got, 10)}, "%d", got)
 			})(cmd, args)
 		},
 	}
@@ -121,7 +121,7 @@ func valueDelete(o *options) *cobra.Command {
 still, else it exits with 75.`,
 		RunE: o.with(func(ctx context.Context, t task) error {
 			_, err := change(ctx, t, version, func(over uint64) (uint64, error) { return 0, t.value().Delete(ctx, over) })
-			return err
+			return o.done(err, t, valueJSON{Name: t.name, Version: "0"}, "")
 		}),
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "only if it has this version")

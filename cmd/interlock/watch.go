@@ -27,7 +27,7 @@ again each second; elsewhere, and with --json, it writes one state after the oth
 something else has changed than the time. On a terminal, top shows more, and takes keys.`,
 		Example: `  interlock watch nightly       who holds nightly, who waits
   interlock watch jobs/         all locks whose names begin with jobs/
-  interlock watch --json        all locks, an array after every change`,
+  interlock watch --json        all locks, an object after every change`,
 		ValidArgsFunction: completeNames(o),
 		RunE: o.streams(func(ctx context.Context, t task) error {
 			if err := checked(choice); err != nil {
@@ -44,13 +44,13 @@ something else has changed than the time. On a terminal, top shows more, and tak
 		}),
 	}
 	choose(cmd, &choice)
-	wideFlag(cmd, o)
+	formFlag(cmd, o, "wide")
 	return cmd
 }
 
 // scene is what one look at the backend has shown.
 type scene interface {
-	json() any
+	json(at time.Time) any
 	title() string // what the first line says, if show does not
 	show(display)
 }
@@ -128,7 +128,7 @@ func (w *watcher) list(ctx context.Context, prefix string, live bool) error {
 // write adds a scene to the output.
 func (w *watcher) write(s scene) error {
 	if w.o.json {
-		return writeJSON(w.out, s.json())
+		return writeJSON(w.out, s.json(time.Now()))
 	}
 	_, err := w.out.Write(w.text(s))
 	return err
@@ -157,6 +157,6 @@ func (w *watcher) text(s scene) []byte {
 	v := w.o.display(w.out)
 	v.w = &b
 	fmt.Fprintf(&b, "%s  %s", time.Now().Format(time.TimeOnly), s.title())
-	s.show(v)
+	v.fit(s.show)
 	return b.Bytes()
 }

@@ -128,13 +128,16 @@ func (s *store) audit(ctx context.Context, r *Result, told map[int]bool) error {
 func newTable(results []Result) table.Writer {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators // 80 columns are enough for all
+	t.Style().Options.SeparateHeader = true
+	t.Style().Box.PaddingLeft = ""
 	t.Style().Format = table.FormatOptions{HeaderAlign: text.AlignRight, RowAlign: text.AlignRight}
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft, AlignHeader: text.AlignLeft}})
 	t.SuppressEmptyColumns()
 	t.AppendHeader(table.Row{
-		"strategy", "stock", "orders", "oversold", "left", "lost", "second\npieces", "refused", "stopped\nfor",
-		"next sale\nafter", "differences", "taken\nover", "failed tries\nper piece", "seconds", "written\nafter",
-		"orders/s", "orders per\nworker", "hand-overs\nbetween", "hand-overs\nwithin",
+		"strategy", "orders", "oversold", "left", "lost", "refused", "stopped\nfor",
+		"next sale\nafter", "differences", "taken\nover", "tries per\npiece", "seconds", "written\nafter",
+		"per worker", "taken from\nanother",
 	})
 	when := func(shown bool, format string, v any) string {
 		if !shown {
@@ -142,17 +145,15 @@ func newTable(results []Result) table.Writer {
 		}
 		return fmt.Sprintf(format, v)
 	}
+	some := func(n int) string { return when(n != 0, "%d", n) }
 	for _, r := range results {
-		redis, perWorker := strategies[r.Strategy].redis, strings.Trim(fmt.Sprint(r.PerWorker), "[]")
-		if len(r.PerWorker) > 6 {
-			perWorker = fmt.Sprintf("%d to %d", slices.Min(r.PerWorker), slices.Max(r.PerWorker))
-		}
+		redis := strategies[r.Strategy].redis
 		t.AppendRow(table.Row{
-			r.Label, r.Stock, r.Orders, r.Oversold, r.Left, r.Lost, r.SecondPieces,
-			when(r.Refused > 0 || r.Strike == Stop, "%d", r.Refused), when(r.Strike == Stop, "%.2f s", r.Stopped),
-			when(r.Strike == Kill && !redis, "%.2f s", r.NextSale), when(redis, "%d", r.Differences), when(r.TakenOver > 0, "%d", r.TakenOver),
+			r.Label, r.Orders, r.Oversold, some(r.Left), some(r.Lost),
+			some(r.Refused), when(r.Strike == Stop, "%.2f s", r.Stopped),
+			when(r.Strike == Kill && !redis, "%.2f s", r.NextSale), some(r.Differences), some(r.TakenOver),
 			when(r.Retries > r.Refused, "%.1f", float64(r.Retries)/float64(max(1, r.Orders))), fmt.Sprintf("%.2f", r.Seconds),
-			when(redis, "%.2f s", r.Written), fmt.Sprintf("%.0f", r.OrdersPerSecond), perWorker, r.Between, r.Within,
+			when(redis, "%.2f s", r.Written), fmt.Sprintf("%d to %d", slices.Min(r.PerWorker), slices.Max(r.PerWorker)), r.Between,
 		})
 	}
 	return t
@@ -160,7 +161,13 @@ func newTable(results []Result) table.Writer {
 
 // WriteTable writes the results for people, and how to read them.
 func WriteTable(w io.Writer, results []Result) {
-	fmt.Fprintf(w, "%s\n\n%s\n", newTable(results).Render(), strings.Join(Reading(results), "\n"))
+	all := newTable(results).Render() + "\n"
+	for _, line := range Reading(results) {
+		all += "\n" + text.WrapSoft(line, 80) + "\n"
+	}
+	for line := range strings.Lines(all) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 }
 
 // Reading is how to read the results: some sentences about what these results show.
@@ -190,6 +197,6 @@ func Reading(results []Result) (all []string) {
 			say("With lua a consumer was killed that had written an order and not acknowledged it: entries of the Stream that others took over: %d; of these with an order that was there and was not written again: %d.", r.TakenOver, r.Repeated)
 		}
 	}
-	say("%d of %d sales were exact: as many orders as pieces, none lost, and no second piece for a buyer who clicked twice or asked again.", exact, len(results))
+	say("%d of %d sales were exact: an order for each of %d pieces, none lost, and no second one for a buyer who clicked twice or asked again.", exact, len(results), results[0].Stock)
 	return all
 }

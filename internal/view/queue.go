@@ -10,8 +10,8 @@ import (
 // Queue is how programs see a lock. Tokens are decimal strings: they do not fit the numbers of many JSON readers.
 type Queue struct {
 	Name     string   `json:"name"`
-	Kind     string   `json:"kind"`
-	Capacity int64    `json:"capacity"`
+	Kind     string   `json:"kind,omitempty"` // none of a lock that is free
+	Capacity int64    `json:"capacity,omitempty"`
 	Holders  []Member `json:"holders"`
 	Waiters  []Member `json:"waiters"`
 
