@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/interlock-go/interlock/internal/rows"
 )
 
 // Column keeps the largest token in a column of the very row that it protects:
@@ -42,16 +44,17 @@ func NewColumn(d Dialect, table, key, token string) (*Column, error) {
 // of tx on. The row stays locked until tx ends, so whatever tx writes to it is
 // written under the token. A row that does not exist: sql.ErrNoRows.
 func (c *Column) Check(ctx context.Context, tx *sql.Tx, key any, g Grant) error {
+	return c.CheckIn(ctx, rows.Tx(tx), key, g)
+}
+
+// CheckIn is [Column.Check] in a transaction of another client of the database.
+func (c *Column) CheckIn(ctx context.Context, tx Conn, key any, g Grant) error {
 	token, err := token(g)
 	if err != nil {
 		return err
 	}
 	resource := fmt.Sprintf("%s/%v", c.table, key)
-	done, err := tx.ExecContext(ctx, c.raise, token, key, token)
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", resource, err)
-	}
-	switch n, err := done.RowsAffected(); {
+	switch n, err := tx.Exec(ctx, c.raise, token, key, token); {
 	case err != nil:
 		return fmt.Errorf("fence %s: %w", resource, err)
 	case n > 1:
@@ -59,5 +62,5 @@ func (c *Column) Check(ctx context.Context, tx *sql.Tx, key any, g Grant) error 
 	case n == 1 && c.d.counts():
 		return nil
 	}
-	return verdict(tx.QueryRowContext(ctx, c.seen, key), resource, token)
+	return verdict(ctx, tx, c.seen, key, resource, token)
 }

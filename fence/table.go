@@ -9,6 +9,10 @@ import (
 	"github.com/interlock-go/interlock/internal/rows"
 )
 
+// Conn is a transaction of a client of the database other than database/sql, such as that of
+// package pgxrow for pgx.
+type Conn = rows.Conn
+
 // DefaultTable is the usual name of a [Table].
 const DefaultTable = "interlock_fence"
 
@@ -55,6 +59,11 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 // A resource is a text of 1 to 512 bytes; the name of its lock is a good one.
 // All writers of a resource must use the same.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, g Grant) error {
+	return t.CheckIn(ctx, rows.Tx(tx), resource, g)
+}
+
+// CheckIn is [Table.Check] in a transaction of another client of the database.
+func (t *Table) CheckIn(ctx context.Context, tx Conn, resource string, g Grant) error {
 	if resource == "" || len(resource) > maxResource {
 		return fmt.Errorf("fence: a resource has %d bytes, 1 to %d are allowed", len(resource), maxResource)
 	}
@@ -62,25 +71,21 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, g Grant)
 	if err != nil {
 		return err
 	}
-	done, err := tx.ExecContext(ctx, t.raise, resource, token, token)
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", resource, err)
-	}
-	n, err := done.RowsAffected()
+	n, err := tx.Exec(ctx, t.raise, resource, token, token)
 	if err != nil {
 		return fmt.Errorf("fence %s: %w", resource, err)
 	}
 	if t.d.counts() && n == 1 {
 		return nil
 	}
-	return verdict(tx.QueryRowContext(ctx, t.seen, resource), resource, token)
+	return verdict(ctx, tx, t.seen, resource, resource, token)
 }
 
 // verdict looks which token a statement has left that stores one unless a larger
 // one is there.
-func verdict(row *sql.Row, resource string, token int64) error {
+func verdict(ctx context.Context, tx Conn, look string, key any, resource string, token int64) error {
 	var seen int64
-	switch err := row.Scan(&seen); {
+	switch err := tx.Row(ctx, look, []any{key}, &seen); {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("fence: no row %s to keep the token in: %w", resource, err)
 	case err != nil:

@@ -16,6 +16,11 @@ func (j JSON[T]) Do(ctx context.Context, tx *sql.Tx, key string, f func() (T, er
 	return decode[T](key)(j.Table.Do(ctx, tx, key, func() ([]byte, error) { return encode(f()) }, opts...))
 }
 
+// DoIn is [Table.DoIn].
+func (j JSON[T]) DoIn(ctx context.Context, tx Conn, key string, f func() (T, error), opts ...Option) (T, bool, error) {
+	return decode[T](key)(j.Table.DoIn(ctx, tx, key, func() ([]byte, error) { return encode(f()) }, opts...))
+}
+
 // Run is [Table.Run].
 func (j JSON[T]) Run(ctx context.Context, db Beginner, calls int, key string, f func(ctx context.Context, tx *sql.Tx) (T, error), opts ...Option) (T, bool, error) {
 	return decode[T](key)(j.Table.Run(ctx, db, calls, key, func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return encode(f(ctx, tx)) }, opts...))

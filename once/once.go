@@ -113,6 +113,10 @@ type Queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// Conn is a transaction of a client of the database other than database/sql, such as that of
+// package pgxrow for pgx.
+type Conn = rows.Conn
+
 // Option says more about one call.
 type Option func(*config)
 

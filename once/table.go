@@ -68,10 +68,15 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 // [MaxResult] bytes; nil and an empty one are the same. If Do returns an error, tx has been rolled
 // back.
 func (t *Table) Do(ctx context.Context, tx *sql.Tx, key string, f func() ([]byte, error), opts ...Option) (result []byte, repeated bool, err error) {
+	return t.DoIn(ctx, rows.Tx(tx), key, f, opts...)
+}
+
+// DoIn is [Table.Do] in a transaction of another client of the database.
+func (t *Table) DoIn(ctx context.Context, tx Conn, key string, f func() ([]byte, error), opts ...Option) (result []byte, repeated bool, err error) {
 	done := false
 	defer func() {
 		if !done { // f may have panicked
-			_ = tx.Rollback()
+			tx.End()
 		}
 	}()
 	c, token, err := check(key, opts)
@@ -108,7 +113,7 @@ func (t *Table) Lookup(ctx context.Context, q Queryer, key string, opts ...Optio
 	if err != nil {
 		return nil, false, failed(key, err)
 	}
-	r, err := read(ctx, q, t.look, key)
+	r, err := read(ctx, rows.SQL{Q: q}, t.look, key)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, false, nil
@@ -146,7 +151,7 @@ func check(key string, opts []Option) (c config, token sql.NullInt64, err error)
 type row struct {
 	request []byte
 	token   sql.NullInt64
-	done    bool
+	done    int64 // 0 until it has a result
 	result  []byte
 }
 
@@ -156,7 +161,7 @@ const claims = 3
 
 // claim makes the row of the key, and reports whether it has. Whoever has made it keeps others
 // out until tx ends. If the row was there already, claim reads it.
-func (t *Table) claim(ctx context.Context, tx *sql.Tx, key string, c config, token sql.NullInt64) (mine bool, found row, err error) {
+func (t *Table) claim(ctx context.Context, tx Conn, key string, c config, token sql.NullInt64) (mine bool, found row, err error) {
 	for range claims {
 		switch mine, err := t.add(ctx, tx, key, c, token); {
 		case err != nil || mine:
@@ -170,25 +175,21 @@ func (t *Table) claim(ctx context.Context, tx *sql.Tx, key string, c config, tok
 	return false, row{}, fmt.Errorf("%w: the row of the key comes and goes", ErrConflict)
 }
 
-func read(ctx context.Context, q Queryer, query, key string) (found row, err error) {
-	err = q.QueryRowContext(ctx, query, key).Scan(&found.request, &found.token, &found.done, &found.result)
+func read(ctx context.Context, q Conn, query, key string) (found row, err error) {
+	err = q.Row(ctx, query, []any{key}, &found.request, &found.token, &found.done, &found.result)
 	return found, err
 }
 
 // add inserts the row, unless there is one. It waits for a transaction that has inserted it.
-func (t *Table) add(ctx context.Context, tx *sql.Tx, key string, c config, token sql.NullInt64) (bool, error) {
+func (t *Table) add(ctx context.Context, tx Conn, key string, c config, token sql.NullInt64) (bool, error) {
 	var request any // NULL
 	if c.request != nil {
 		request = c.request
 	}
-	done, err := tx.ExecContext(ctx, t.insert, key, request, token)
+	n, err := tx.Exec(ctx, t.insert, key, request, token)
 	if rows.IsDuplicate(err) { // on MySQL only this statement has failed
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	n, err := done.RowsAffected()
 	return n == 1, err
 }
 
@@ -199,7 +200,7 @@ func (r row) answer(key string, c config, token sql.NullInt64) ([]byte, error) {
 		return nil, ErrMismatch
 	case r.token.Valid && token.Valid && token.Int64 < r.token.Int64:
 		return nil, &fence.StaleError{Resource: key, Token: uint64(token.Int64), Seen: uint64(r.token.Int64)}
-	case !r.done:
+	case r.done == 0:
 		return nil, errors.New("its work has begun and has no result: the function must not ask with the same key, nor end the transaction")
 	}
 	return r.result, nil
@@ -207,15 +208,11 @@ func (r row) answer(key string, c config, token sql.NullInt64) ([]byte, error) {
 
 // finish stores the result. The row that claim has made is gone if the database has ended the
 // transaction under f, and f has not said so.
-func (t *Table) finish(ctx context.Context, tx *sql.Tx, key string, result []byte) error {
+func (t *Table) finish(ctx context.Context, tx Conn, key string, result []byte) error {
 	if len(result) > MaxResult {
 		return driver.Invalid(fmt.Errorf("the result has %d bytes, %d are allowed", len(result), MaxResult))
 	}
-	done, err := tx.ExecContext(ctx, t.store, result, key)
-	if err != nil {
-		return err
-	}
-	n, err := done.RowsAffected()
+	n, err := tx.Exec(ctx, t.store, result, key)
 	if err == nil && n != 1 {
 		err = errors.New("the transaction ended before its function returned: it must return every error, and must not end the transaction")
 	}

@@ -95,7 +95,7 @@ func beginImmediate(ctx context.Context, db Beginner, t *rows.Table, wait time.D
 			err = beginAgain(ctx, tx)
 		}
 		if err == nil {
-			err = rows.WriteNow(ctx, connOf(tx), t)
+			err = rows.WriteNow(ctx, rows.Tx(tx), t)
 		}
 		if err == nil {
 			return tx, nil

@@ -47,7 +47,7 @@ func NewNames(d Dialect, table string) (*Names, error) {
 // Create makes the table if it does not exist. On PostgreSQL there is nothing to
 // make.
 func (n *Names) Create(ctx context.Context, db *sql.DB) error {
-	if err := n.rows.Create(ctx, conn{db, db}); err != nil {
+	if err := n.rows.Create(ctx, rows.SQL{Q: db, E: db}); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil
@@ -56,7 +56,7 @@ func (n *Names) Create(ctx context.Context, db *sql.DB) error {
 // Lock locks a name for the rest of the transaction, as [Table.Lock] does with a
 // row.
 func (n *Names) Lock(ctx context.Context, tx *sql.Tx, name string, opts ...Option) error {
-	if err := n.rows.Lock(ctx, connOf(tx), name, configOf(opts)); err != nil {
+	if err := n.rows.Lock(ctx, rows.Tx(tx), name, configOf(opts)); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil

@@ -48,7 +48,7 @@ func (t *Table) Lock(ctx context.Context, tx *sql.Tx, key any, opts ...Option) e
 
 // LockAndRead is Lock, and reads columns of the row in the same statement.
 func (t *Table) LockAndRead(ctx context.Context, tx *sql.Tx, key any, into Columns, opts ...Option) error {
-	err := t.rows.Lock(ctx, connOf(tx), rowsKey(key), rows.Columns(into), configOf(opts))
+	err := t.rows.Lock(ctx, rows.Tx(tx), rowsKey(key), rows.Columns(into), configOf(opts))
 	if err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
@@ -66,7 +66,7 @@ func (t *Table) LockFree(ctx context.Context, tx *sql.Tx, n int, keys []any, opt
 	for i, key := range keys {
 		given[i] = rowsKey(key)
 	}
-	free, err := t.rows.LockFree(ctx, connOf(tx), n, given, configOf(opts))
+	free, err := t.rows.LockFree(ctx, rows.Tx(tx), n, given, configOf(opts))
 	if err != nil {
 		return nil, fmt.Errorf("rowlock: %w", err)
 	}

@@ -38,7 +38,7 @@ func FirstVersion() int64 { return 1 + rand.Int64N(1<<52) }
 // Only what was read with the version is protected by it. A row that does not
 // exist: sql.ErrNoRows.
 func (v *Versioned) Read(ctx context.Context, q Queryer, key any, into Columns) (version int64, err error) {
-	version, err = v.rows.Read(ctx, conn{q: q}, rowsKey(key), rows.Columns(into))
+	version, err = v.rows.Read(ctx, rows.SQL{Q: q}, rowsKey(key), rows.Columns(into))
 	if err != nil {
 		return 0, fmt.Errorf("rowlock: %w", err)
 	}
@@ -57,7 +57,7 @@ func (v *Versioned) Read(ctx context.Context, q Queryer, key any, into Columns) 
 // refused, with ErrConflict, whatever row somebody else has written to since:
 // read outside of the transaction that writes.
 func (v *Versioned) Write(ctx context.Context, e Execer, key any, version int64, values Columns) error {
-	err := v.rows.Write(ctx, conn{e: e}, rowsKey(key), version, rows.Columns(values))
+	err := v.rows.Write(ctx, rows.SQL{E: e}, rowsKey(key), version, rows.Columns(values))
 	if err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
@@ -67,7 +67,7 @@ func (v *Versioned) Write(ctx context.Context, e Execer, key any, version int64,
 // Delete removes a row if its version is still the given one. Otherwise it is
 // like a Write.
 func (v *Versioned) Delete(ctx context.Context, e Execer, key any, version int64) error {
-	if err := v.rows.Delete(ctx, conn{e: e}, rowsKey(key), version); err != nil {
+	if err := v.rows.Delete(ctx, rows.SQL{E: e}, rowsKey(key), version); err != nil {
 		return fmt.Errorf("rowlock: %w", err)
 	}
 	return nil

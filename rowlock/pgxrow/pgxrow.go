@@ -25,6 +25,7 @@ package pgxrow
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -64,8 +65,18 @@ func (c conn) Row(ctx context.Context, query string, args []any, into ...any) er
 	return c.q.QueryRow(ctx, query, args...).Scan(into...)
 }
 
-// End is for databases that end transactions by themselves.
-func (conn) End() {}
+// End gives the server a moment to answer; pgx closes the connection then.
+func (c conn) End() {
+	if tx, ok := c.e.(pgx.Tx); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = tx.Rollback(ctx)
+	}
+}
+
+// Conn is a transaction for what packages fence and once do in one: fence.Table.CheckIn, fence.Column.CheckIn
+// and once.Table.DoIn. Their tables are made and swept over a *sql.DB, such as stdlib.OpenDBFromPool makes of a pool.
+func Conn(tx pgx.Tx) rows.Conn { return conn{tx, tx} }
 
 func configOf(opts []rowlock.Option) rows.Config {
 	c := rows.Config{Wait: rows.Forever}
