@@ -14,8 +14,7 @@ import (
 // Promise: a lock of a fixed time ends when a majority of members end it, and inspection and whoever
 // adopts it go by that, also if a member has missed that the time was made shorter.
 func TestAMemberThatMissedAnEarlierEndProlongsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		r := request()
 		r.Hold = 10 * time.Minute
@@ -36,8 +35,7 @@ func TestAMemberThatMissedAnEarlierEndProlongsNothing(t *testing.T) {
 
 // Promise: a lock that may still stand at a majority is not reported as taken away.
 func TestWhoTakesALockAwayHearsThatItMayStand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		holder, _ := client(t, w...)
 		tk := hold(t, holder)
 		synctest.Wait()
@@ -62,8 +60,7 @@ func TestWhoTakesALockAwayHearsThatItMayStand(t *testing.T) {
 
 // Promise: nobody is told that a lock of a fixed time is gone while a member is silent that may hold it.
 func TestALockOfAFixedTimeIsNotGoneWhileAMemberIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		members[2].Faults().Cut() // so that the holder has the first two
 		r := request()

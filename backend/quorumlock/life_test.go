@@ -92,39 +92,41 @@ func sortByLife(t *testing.T, worlds []*memlock.World) {
 	slices.SortFunc(worlds, func(a, b *memlock.World) int { return strings.Compare(life(a), life(b)) })
 }
 
-func (s *forgetfulSession) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-	if s.f.lost.Load() {
-		return s.empty.Await(ctx, t)
-	}
-	return s.Session.Await(ctx, t)
+// three is a test with three worlds that count, in the order in which clients wait at them.
+func three(t *testing.T, f func(t *testing.T, w []*memlock.World)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := fresh(t, 3)
+		sortByLife(t, w)
+		f(t, w)
+	})
 }
 
-func (s *forgetfulSession) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
-	if s.f.lost.Load() {
-		return s.empty.Leave(ctx, t, clean)
+// keptOut makes sure that a try does not hold.
+func keptOut(t *testing.T, s driver.Session) {
+	t.Helper()
+	if tk, err := s.Join(t.Context(), request()); err == nil {
+		t.Fatalf("it is held a second time: %+v", tk)
 	}
-	return s.Session.Leave(ctx, t, clean)
 }
 
-func (s *forgetfulSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	if s.f.lost.Load() {
-		return s.empty.Renew(ctx, known)
+// is makes sure of what a heartbeat says of a ticket.
+func is(t *testing.T, s driver.Session, tk driver.Ticket, want driver.State, when string) {
+	t.Helper()
+	if r, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != want {
+		t.Fatalf("Renew %s: %+v, %v", when, r, err)
 	}
-	return s.Session.Renew(ctx, known)
 }
 
 // Promise: a member that has lost its data does not help another to a lock that is held, for a TTL.
 func TestAnEmptyMemberDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		members[0].Faults().Cut() // so that the holder has the last two
 		held := hold(t, a)
 		b, _ := client(t, w[0], w[1], memlock.NewWorld())
 		for range 5 {
-			if tk, err := b.Join(t.Context(), request()); err == nil {
-				t.Fatalf("it is held a second time: %+v", tk)
-			}
+			keptOut(t, b)
 			time.Sleep(ttl / 6)
 		}
 		time.Sleep(ttl)
@@ -137,8 +139,7 @@ func TestAnEmptyMemberDoesNotCount(t *testing.T) {
 // Promise: a member that has lost its data does not count for the longest TTL of all clients, also if one of a shorter TTL,
 // which cannot reach the others, is the first to see it.
 func TestAShorterTTLDoesNotMakeAnEmptyMemberCountSooner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		members[0].Faults().Cut() // so that the holder has the last two
 		hold(t, a)
@@ -154,9 +155,7 @@ func TestAShorterTTLDoesNotMakeAnEmptyMemberCountSooner(t *testing.T) {
 		errtest.None(t, short.Close())
 		time.Sleep(ttl / 5)
 		b, _ := client(t, w[0], w[1], empty)
-		if tk, err := b.Join(t.Context(), request()); err == nil {
-			t.Fatalf("it is held a second time: %+v", tk)
-		}
+		keptOut(t, b)
 		time.Sleep(ttl + time.Second)
 		hold(t, b)
 	})
@@ -207,18 +206,20 @@ func (f *forgetful) Open(ctx context.Context, o driver.SessionOptions) (*driver.
 	return at, nil
 }
 
-func (f *forgetful) Load(ctx context.Context, name string) (driver.Cell, error) {
+// now is the driver that answers.
+func (f *forgetful) now() driver.Driver {
 	if f.lost.Load() {
-		return f.empty.Load(ctx, name)
+		return f.empty
 	}
-	return f.Driver.Load(ctx, name)
+	return f.Driver
+}
+
+func (f *forgetful) Load(ctx context.Context, name string) (driver.Cell, error) {
+	return f.now().Load(ctx, name)
 }
 
 func (f *forgetful) Swap(ctx context.Context, c driver.Swap) (driver.Cell, error) {
-	if f.lost.Load() {
-		return f.empty.Swap(ctx, c)
-	}
-	return f.Driver.Swap(ctx, c)
+	return f.now().Swap(ctx, c)
 }
 
 type forgetfulSession struct {
@@ -227,19 +228,33 @@ type forgetfulSession struct {
 	f     *forgetful
 }
 
-func (s *forgetfulSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+func (s *forgetfulSession) now() driver.Session {
 	if s.f.lost.Load() {
-		return s.empty.Join(ctx, r)
+		return s.empty
 	}
-	return s.Session.Join(ctx, r)
+	return s.Session
+}
+
+func (s *forgetfulSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
+	return s.now().Join(ctx, r)
+}
+
+func (s *forgetfulSession) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+	return s.now().Await(ctx, t)
+}
+
+func (s *forgetfulSession) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
+	return s.now().Leave(ctx, t, clean)
+}
+
+func (s *forgetfulSession) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+	return s.now().Renew(ctx, known)
 }
 
 // Promise: a member that has lost its data does not help another to a lock that is held, also if it is asked for a
 // place that has waited there.
 func TestAPlaceThatIsJoinedAgainAtAnEmptyMemberDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		members[2].Faults().Cut() // so that the holder has the first two
 		hold(t, a)

@@ -22,9 +22,7 @@ func deafen(d *memlock.Driver) *memlock.Hung {
 // Promise: a place that is given back does not stay for its fixed time, also if the session there ends first.
 func TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession(t *testing.T) {
 	for _, lost := range []bool{false, true} { // the first Leave there
-		synctest.Test(t, func(t *testing.T) {
-			w := fresh(t, 3)
-			sortByLife(t, w)
+		three(t, func(t *testing.T, w []*memlock.World) {
 			a, members := client(t, w...)
 			members[2].Faults().Cut() // so that the holder has the first two
 			hold(t, a)
@@ -62,18 +60,14 @@ func TestAPlaceOfAFixedTimeIsGivenBackAfterItsSession(t *testing.T) {
 // Promise: a place that has missed a Keep does not count for the new time, so that nobody takes a lock for held
 // that another holds.
 func TestAPlaceThatMissedKeepCountsForItsOwnTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		tk := hold(t, a)
 		synctest.Wait()
 		members[2].Faults().Cut()
 		errtest.None(t, a.Keep(t.Context(), tk, time.Hour))
 		time.Sleep(2 * ttl) // the place at the last one has ended
-		if r, err := a.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Kept {
-			t.Errorf("Renew while two members keep it: %+v, %v", r, err)
-		}
+		is(t, a, tk, driver.Kept, "while two members keep it")
 		first := w[0].Driver()
 		defer first.Close()
 		at := errtest.Must(first.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
@@ -84,8 +78,6 @@ func TestAPlaceThatMissedKeepCountsForItsOwnTime(t *testing.T) {
 		if err := at.Leave(t.Context(), driver.Ticket{ID: q.Members[0].ID, Queue: tk.Queue}, true); err != nil {
 			t.Fatal(err) // now the first one has lost it, too
 		}
-		if r, err := a.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Gone {
-			t.Errorf("Renew of a lock that another may hold: %+v, %v", r, err)
-		}
+		is(t, a, tk, driver.Gone, "of a lock that another may hold")
 	})
 }

@@ -17,8 +17,7 @@ import (
 // Promise: whose session a member has ended joins there again while its ticket is held, whichever
 // call the member has told it in, so that another member may fail then.
 func TestALockIsTakenAgainAtAMemberThatHasEndedTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		s, members := client(t, w...)
 		tk := hold(t, s)
 		synctest.Wait()
@@ -27,10 +26,7 @@ func TestALockIsTakenAgainAtAMemberThatHasEndedTheSession(t *testing.T) {
 		renew := func(when string) {
 			t.Helper()
 			time.Sleep(s.TTL / 3)
-			r, err := s.Renew(t.Context(), []driver.Ticket{tk})
-			if err != nil || len(r) != 1 || r[0].State != driver.Kept {
-				t.Fatalf("Renew %s: %+v, %v", when, r, err)
-			}
+			is(t, s, tk, driver.Kept, when)
 			synctest.Wait()
 		}
 		for range 3 {
@@ -46,8 +42,7 @@ func TestALockIsTakenAgainAtAMemberThatHasEndedTheSession(t *testing.T) {
 // Promise: a lock that is held joins again as soon as a member counts, not only with the next heartbeat, so that all members
 // may fail one after the other.
 func TestALockJoinsAgainAsSoonAsAMemberCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		s, members := client(t, w...)
 		tk := hold(t, s)
 		synctest.Wait()
@@ -61,9 +56,7 @@ func TestALockJoinsAgainAsSoonAsAMemberCounts(t *testing.T) {
 		if tk, err := other.Join(t.Context(), request()); !errors.Is(err, driver.ErrBusy) {
 			t.Errorf("Join of another: %+v, %v", tk, err)
 		}
-		if r, err := s.Renew(t.Context(), []driver.Ticket{tk}); err != nil || len(r) != 1 || r[0].State != driver.Kept {
-			t.Errorf("Renew: %+v, %v", r, err)
-		}
+		is(t, s, tk, driver.Kept, "after all members have ended the session")
 	})
 }
 
@@ -92,9 +85,7 @@ func TestALockJoinsAgainAsSoonAsAnEmptyMemberCounts(t *testing.T) {
 // Promise: a lock whose majority has ended stays lost, also if it was joining at another member then: another has held
 // it meanwhile.
 func TestAJoinThatComesLateBringsNoLockBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		last := members[2].Faults()
 		last.Before("Join", 0).Fail() // so that the holder has the first two
@@ -124,9 +115,7 @@ func TestAJoinThatComesLateBringsNoLockBack(t *testing.T) {
 		}
 		late.Deliver()
 		synctest.Wait()
-		if r := renew(); len(r) != 1 || r[0].State != driver.Gone {
-			t.Errorf("Renew of a lock that another has held meanwhile: %+v", r)
-		}
+		is(t, a, tk, driver.Gone, "of a lock that another has held meanwhile")
 		synctest.Wait()
 		if q := look(t, w[2]); len(q.Members) != 0 {
 			t.Errorf("the last member still has %+v", q.Members)
@@ -145,8 +134,7 @@ func look(t *testing.T, w *memlock.World) driver.Queue {
 
 // Promise: a lock that is held and has been evicted joins nowhere any more.
 func TestAnEvictedLockDoesNotJoinAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		s, members := client(t, w...)
 		tk := hold(t, s)
 		synctest.Wait()
@@ -164,9 +152,7 @@ func TestAnEvictedLockDoesNotJoinAgain(t *testing.T) {
 // Promise: where a lock that is held could not join, the next heartbeat tries again, and nothing sooner: a member that
 // answers but grants nothing is not asked without end.
 func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		bad := &refusing{Driver: w[2].Driver(), err: memlock.ErrFailed, limit: 100}
 		s := session(t, over(t, w[0].Driver(), w[1].Driver(), bad))
 		tk := hold(t, s)
@@ -197,9 +183,7 @@ func TestAMemberThatGrantsNothingKeepsNobodyOut(t *testing.T) {
 	} {
 		for _, nowait := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/nowait=%v", name, nowait), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := fresh(t, 3)
-					sortByLife(t, w)
+				three(t, func(t *testing.T, w []*memlock.World) {
 					var all []driver.Driver
 					for i, world := range w {
 						all = append(all, world.Driver())
@@ -256,9 +240,7 @@ func (s *refusingSession) Join(ctx context.Context, _ driver.Request) (driver.Ti
 
 // Promise: a lock that is held joins again at a member that counts, also if another has become silent since.
 func TestALockJoinsAgainWhileAnotherMemberIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		s, members := client(t, w...)
 		members[2].Faults().Before("Join", 0).Fail() // so that the holder has the first two
 		tk := hold(t, s)
@@ -266,26 +248,18 @@ func TestALockJoinsAgainWhileAnotherMemberIsSilent(t *testing.T) {
 		members[2].Faults().Clear()
 		time.Sleep(s.TTL / 4) // the last one counts again
 		members[1].Faults().Cut()
-		var r []driver.Renewed
-		for range 6 {
-			var err error
-			if r, err = s.Renew(t.Context(), []driver.Ticket{tk}); err != nil {
-				t.Fatal(err)
-			}
+		for range 5 {
+			errtest.Must(s.Renew(t.Context(), []driver.Ticket{tk}))(t)
 			synctest.Wait()
 			time.Sleep(s.TTL / 3)
 		}
-		if len(r) != 1 || r[0].State != driver.Kept {
-			t.Errorf("Renew with two of three members: %+v", r)
-		}
+		is(t, s, tk, driver.Kept, "with two of three members")
 	})
 }
 
 // Promise: a ticket that is evicted while it waits does not join again, also if Renew is the first to say so.
 func TestAnEvictedWaiterDoesNotJoinAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, _ := client(t, w...)
 		hold(t, a)
 		b, members := client(t, w...)
@@ -336,8 +310,7 @@ func (p pausing) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 
 // Promise: a quorum grants nothing, and says so, before a majority of its members grants again.
 func TestAQuorumIsPausedUntilAMajorityGrants(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		for _, c := range []struct {
 			ends  [3]driver.Instant
 			until driver.Instant
@@ -360,9 +333,7 @@ func TestAQuorumIsPausedUntilAMajorityGrants(t *testing.T) {
 // Promise: who has a majority only with a place that was ended without a Leave hears all members before it holds, the slow ones,
 // too: the holder may stand there.
 func TestAGrantOnAPlaceThatHasEndedWaitsForAllMembers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)
 		members[0].Faults().Before("Join", 0).Fail() // so that the holder has the last two
 		hold(t, a)
@@ -380,8 +351,7 @@ func TestAGrantOnAPlaceThatHasEndedWaitsForAllMembers(t *testing.T) {
 
 // Promise: a reader that only tries does not pass a writer that waits.
 func TestATryDoesNotPassAWriterThatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		ticket := func(units int64, try bool) driver.Request {
 			r := request()
 			r.Kind, r.Capacity, r.Units, r.NoWait = driver.RWMutex, driver.RWCapacity, units, try
@@ -402,9 +372,7 @@ func TestATryDoesNotPassAWriterThatWaits(t *testing.T) {
 
 // Promise: readers after work that is half done hold together, also if a member keeps one of them out behind a waiter.
 func TestAReaderIsNotInTheWayOfAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
-		sortByLife(t, w)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		reader := func() driver.Request {
 			r := request()
 			r.Kind, r.Capacity, r.Robust, r.NoWait = driver.RWMutex, driver.RWCapacity, true, false

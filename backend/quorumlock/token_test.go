@@ -2,7 +2,6 @@ package quorumlock_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/memlock"
@@ -35,8 +34,7 @@ func TestTokensGrowAfterALossOfDataThatAGrantHasFollowed(t *testing.T) {
 		"nothing": {between: func(_ *testing.T, _ []*memlock.World, last uint64) uint64 { return last }, falls: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := fresh(t, 3)
+			three(t, func(t *testing.T, w []*memlock.World) {
 				first := w[0].Driver()
 				defer first.Close()
 				errtest.None(t, first.Raise(t.Context(), "q", 1000))
@@ -56,8 +54,7 @@ func TestTokensGrowAfterALossOfDataThatAGrantHasFollowed(t *testing.T) {
 
 // Promise: tokens grow, whichever majority gives them.
 func TestTokensGrowOverEachMajority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fresh(t, 3)
+	three(t, func(t *testing.T, w []*memlock.World) {
 		far := w[0].Driver()
 		defer far.Close()
 		errtest.None(t, far.Raise(t.Context(), "", 1000))

@@ -255,14 +255,12 @@ func TestALateLookTellsANewHolderNothing(t *testing.T) {
 				return []exchange.Status{held}, nil
 			},
 		}
-		d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}, confirm: func(exchange.Ref) (bool, error) {
+		s := over(t, rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}, confirm: func(exchange.Ref) (bool, error) {
 			if joins == 1 {
 				return true, fails
 			}
 			return false, nil
-		}}, exchange.NewMailbox())
-		defer d.Close()
-		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+		}})
 		synctest.Wait()
 		time.Sleep(5 * time.Second) // the resync of the listener
 		r := request()
@@ -301,9 +299,7 @@ func TestALookThatHangsHoldsUpNoGrant(t *testing.T) {
 				return []exchange.Status{held}, nil
 			},
 		}
-		d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}}, exchange.NewMailbox())
-		defer d.Close()
-		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+		s := over(t, rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: true}})
 		synctest.Wait()
 		k := joined(t, s)
 		began := time.Now()

@@ -17,10 +17,20 @@ func opened(t *testing.T, script exchangetest.Script) *driver.Opened {
 	t.Helper()
 	store := exchangetest.NewWorld().Store()
 	store.Script = script
-	d := store.Driver()
+	return sessionOf(t, store.Driver())
+}
+
+// over is one on a store.
+func over(t *testing.T, store exchange.Store) *driver.Opened {
+	t.Helper()
+	return sessionOf(t, exchange.New(store, exchange.NewMailbox()))
+}
+
+// sessionOf is one of a driver, which is closed with the test.
+func sessionOf(t *testing.T, d *exchange.Driver) *driver.Opened {
+	t.Helper()
 	t.Cleanup(func() { _ = d.Close() })
-	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
-	return s
+	return errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute, Owner: "me"}))(t)
 }
 
 // request asks for a mutex.
@@ -35,6 +45,19 @@ func joined(t *testing.T, s driver.Session) driver.Ticket {
 	t.Helper()
 	k := errtest.Must(s.Join(t.Context(), request()))(t)
 	return k
+}
+
+// unanswered sends a Join that has no answer.
+func unanswered(t *testing.T, s driver.Session, r driver.Request) {
+	t.Helper()
+	if _, err := s.Join(t.Context(), r); err == nil {
+		t.Fatal("a Join without an answer succeeds")
+	}
+}
+
+// noAnswer is a Join whose answer is lost.
+func noAnswer(context.Context, exchange.Join) (exchange.Status, error) {
+	return exchange.Status{}, context.DeadlineExceeded
 }
 
 var (

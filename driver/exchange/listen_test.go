@@ -3,7 +3,6 @@ package exchange_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -145,10 +144,10 @@ func TestAReadWithoutAnAnswer(t *testing.T) {
 }
 
 // frozen is a driver of which the first reads have no answer, and the others a late one.
-func frozen(silent int64, takes time.Duration) (*exchange.Driver, *atomic.Int64) {
+func frozen(first int64, takes time.Duration) (*exchange.Driver, *atomic.Int64) {
 	var reads atomic.Int64
 	answer := func(ctx context.Context) error {
-		if reads.Add(1) <= silent {
+		if reads.Add(1) <= first {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -162,7 +161,7 @@ func frozen(silent int64, takes time.Duration) (*exchange.Driver, *atomic.Int64)
 		Load: func(ctx context.Context, _ string, _ exchange.Follower) (driver.Cell, error) {
 			return driver.Cell{Version: 7}, answer(ctx)
 		},
-		Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.ErrUnsupported },
+		Listen: silent,
 	}
 	return store.Driver(), &reads
 }
@@ -177,18 +176,13 @@ func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 			store.Script = exchangetest.Script{
 				Join:   says(waits),
 				Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.New("refused") },
-				Look: func(_ context.Context, _ exchange.Session, refs []exchange.Ref) (all []exchange.Status, err error) {
+				Look: sees(func() exchange.Status {
 					looks.Add(1)
 					time.Sleep(100 * time.Millisecond)
-					for range refs {
-						all = append(all, waits)
-					}
-					return all, nil
-				},
+					return waits
+				}),
 			}
-			d := exchange.New(rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: listens}}, exchange.NewMailbox())
-			defer d.Close()
-			s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+			s := over(t, rowless{Store: store, traits: exchange.Traits{Bounded: true, Listens: listens}})
 			k := joined(t, s)
 			for range 100 { // a new Await each 100 ms
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -206,18 +200,9 @@ func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 func TestACallThatEndsTheRestIsPolledFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		store := exchangetest.NewWorld().Store()
-		store.Script = exchangetest.Script{
-			Join:   says(waits),
-			Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.ErrUnsupported },
-			Look: func(_ context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
-				looks.Add(1)
-				return slices.Repeat([]exchange.Status{waits}, len(refs)), nil
-			},
-		}
-		d := store.Driver()
-		defer d.Close()
-		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+		s := opened(t, exchangetest.Script{
+			Join: says(waits), Listen: silent, Look: sees(func() exchange.Status { looks.Add(1); return waits }),
+		})
 		k := joined(t, s)
 		for call := range 2 {
 			before := looks.Load()

@@ -82,9 +82,8 @@ func (l *like) Join(ctx context.Context, _ exchange.Join) (exchange.Status, erro
 func TestWhatOnlySomeStoresHave(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		l := &like{Store: exchangetest.NewWorld().Store(), file: os.Stdin}
-		d := exchange.New(l, exchange.NewMailbox())
-		t.Cleanup(func() { _ = d.Close() })
-		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+		s := over(t, l)
+		d := exchange.DriverOf(s)
 		if files := s.Liveness; len(files) != 1 || files[0] != l.file {
 			t.Errorf("the session lives as long as %v", files)
 		}
@@ -123,9 +122,7 @@ func TestTheTTLIsWhatTheBackendHasGranted(t *testing.T) {
 			return held, nil
 		},
 	}
-	d := exchange.New(granting{rowless{Store: store}, 7 * time.Second}, exchange.NewMailbox())
-	t.Cleanup(func() { _ = d.Close() })
-	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Second}))(t)
+	s := over(t, granting{rowless{Store: store}, 7 * time.Second})
 	joined(t, s)
 	if s.TTL != 7*time.Second || !slices.Equal(asked, []time.Duration{7 * time.Second}) {
 		t.Errorf("the TTL is %v, and that of a Join %v", s.TTL, asked)

@@ -46,9 +46,8 @@ func openedOn(t *testing.T, r rowless, script exchangetest.Script) *driver.Opene
 	}
 	store.Script = script
 	r.Store, r.traits.Bounded, r.traits.LookSettles = store, true, true
-	d := exchange.New(r, exchange.NewMailbox())
-	t.Cleanup(func() { _ = d.Close() })
-	s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute, Owner: "me"}))(t)
+	s := over(t, r)
+	d := exchange.DriverOf(s)
 	for r.traits.Listens && (!d.Hears() || d.Resyncs() == 0) { // else a Join would meet the resync
 		time.Sleep(time.Millisecond)
 	}
@@ -144,9 +143,7 @@ func TestAJoinThatExtendsItsTicket(t *testing.T) {
 		return st, nil
 	}})
 	r := request()
-	if _, err := s.Join(t.Context(), r); err == nil {
-		t.Fatal("a Join without an answer succeeds")
-	}
+	unanswered(t, s, r)
 	r.Retry = true
 	if k, err := s.Join(t.Context(), r); err != nil || k.Proof != sent {
 		t.Errorf("%+v, %v, and was sent at %v", k, err, sent)
@@ -216,9 +213,7 @@ func TestAChangedTicketIsNamedWithoutItsTag(t *testing.T) {
 		"Keep":   func(ctx context.Context, s *driver.Opened, k driver.Ticket) error { return s.Keep(ctx, k, time.Hour) },
 	} {
 		c := changing{rowless{Store: exchangetest.NewWorld().Store()}, new(uint64)}
-		d := exchange.New(c, exchange.NewMailbox())
-		t.Cleanup(func() { _ = d.Close() })
-		s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+		s := over(t, c)
 		r := request()
 		k := errtest.Must(s.Join(t.Context(), r))(t)
 		errtest.None(t, change(t.Context(), s, k))
@@ -250,9 +245,7 @@ func TestTheEndOfASessionNamesItsTickets(t *testing.T) {
 	replies = []exchange.Status{held, waits, fixed}
 	holder, waiter, _ := joined(t, s), joined(t, s), joined(t, s)
 	lost := request()
-	if _, err := s.Join(t.Context(), lost); err == nil {
-		t.Fatal("a Join without an answer succeeds")
-	}
+	unanswered(t, s, lost)
 	errtest.None(t, s.Close(t.Context()))
 	if len(ended) != 3 || ended[2].ID != holder.ID || !ended[2].Unfixed || ended[2].Tombstone != 0 {
 		t.Fatalf("the session ends with %+v", ended)
@@ -278,12 +271,7 @@ func TestAnEventThatMustProveItsSender(t *testing.T) {
 					number = j.Number
 					return waits, nil
 				},
-				Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
-					looks++
-					st := held
-					st.Token = 9
-					return []exchange.Status{st}, nil
-				},
+				Look: sees(func() exchange.Status { looks++; return exchange.Status{State: exchange.Held, Token: 9} }),
 			})
 			k := joined(t, s)
 			var asked string
@@ -313,12 +301,10 @@ func TestAFixedTimeBeginsWhenTheEventSays(t *testing.T) {
 					st.Sent, st.At = sent, began
 					return st, nil
 				},
-				Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
+				Look: sees(func() exchange.Status {
 					t.Error("it asks")
-					st := held
-					st.Fixed, st.Left, st.Hold = true, time.Minute, time.Minute
-					return []exchange.Status{st}, nil
-				},
+					return exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Left: time.Minute, Hold: time.Minute}
+				}),
 			})
 			r := request()
 			r.Hold = time.Minute

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -113,9 +112,7 @@ func TestAQueueThatIsFoundUnsettledIsSettled(t *testing.T) {
 				t.Run(fmt.Sprintf("%s of a ticket in state %d, %v", name, state, refuses), func(t *testing.T) {
 					bubble.Run(t, func(t *testing.T) {
 						u := &unsettled{Store: exchangetest.NewWorld().Store(), status: exchange.Status{State: state, Token: 7, Unsettled: true}}
-						d := exchange.New(u, exchange.NewMailbox())
-						t.Cleanup(func() { _ = d.Close() })
-						s := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
+						s := over(t, u)
 						r := request()
 						errtest.Must(s.Join(t.Context(), r))(t)
 						synctest.Wait()
