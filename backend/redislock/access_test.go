@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -160,7 +161,8 @@ func TestARefusalIsNotRepeated(t *testing.T) {
 	d := documentedRights(t)
 	for _, right := range []string{"+evalsha", "+set", "+time", "~app/*"} {
 		i := slices.Index(d.base, right)
-		c := errtest.Must(interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...)+"&"+patient))(t)
+		// Its Close tries for a TTL to end the session.
+		c := errtest.Must(interlock.Open(t.Context(), withRights(t, s, slices.Delete(slices.Clone(d.base), i, i+1)...)+"&"+patient, interlock.TTL(time.Second)))(t)
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 		defer cancel()
@@ -174,56 +176,26 @@ func TestRightsOfSomeUses(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	d := documentedRights(t)
-
-	list := func(url string) error {
-		d, err := openURL(t.Context(), url+"&"+patient)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		for _, err := range d.Queues(t.Context(), "") {
-			return err
-		}
-		return nil
-	}
-	all := d.with(t, "interlock ls")
-	errtest.Is(t, list(withRights(t, s, all...)), nil)
-	without(t, all, d.more["interlock ls"], func(t *testing.T, others []string) {
-		refusedAtOnce(t, time.Now(), list(withRights(t, s, others...)))
-	})
-
-	warns := func(url string) (subjects []string) {
-		for _, f := range examine(t, url).All {
-			if f.Status != driver.OK && f.Check != "persistence" && f.Check != "access" {
-				subjects = append(subjects, f.Check)
-			}
-		}
-		return subjects
-	}
-	all = d.with(t, "interlock ls", "interlock doctor")
-	if w := warns(withRights(t, s, all...)); len(w) > 0 {
-		t.Errorf("with all rights doctor warns of %q", w)
-	}
-	without(t, all, d.more["interlock doctor"], func(t *testing.T, others []string) {
-		if w := warns(withRights(t, s, others...)); !slices.Equal(w, []string{"configuration"}) {
-			t.Errorf("doctor warns of %q", w)
-		}
-	})
-
 	replicaOf(t, s)
-	for _, use := range []struct {
-		name string
-		url  func(url string) string
-	}{
-		{"?replicas=n", func(url string) string { return url + "&replicas=1&replica_timeout=30s" }},
-		{"a database other than 0", func(url string) string { return strings.Replace(url, "?", "/3?", 1) }},
+	for name, use := range map[string]func(url string) error{
+		"interlock ls": func(url string) error {
+			d, err := openURL(t.Context(), url+"&"+patient)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			for _, err := range d.Queues(t.Context(), "") {
+				return err
+			}
+			return nil
+		},
+		"?replicas=n":             func(url string) error { return openOnce(t, url+"&replicas=1&replica_timeout=30s") },
+		"a database other than 0": func(url string) error { return openOnce(t, strings.Replace(url, "?", "/3?", 1)) },
 	} {
-		all = d.with(t, use.name)
-		if err := openOnce(t, use.url(withRights(t, s, all...))); err != nil {
-			t.Errorf("%s: %v", use.name, err)
-		}
-		without(t, all, d.more[use.name], func(t *testing.T, others []string) {
-			refusedAtOnce(t, time.Now(), openOnce(t, use.url(withRights(t, s, others...))))
+		all := d.with(t, name)
+		errtest.Is(t, use(withRights(t, s, all...)), nil, name)
+		without(t, all, d.more[name], func(t *testing.T, others []string) {
+			refusedAtOnce(t, time.Now(), use(withRights(t, s, others...)))
 		})
 	}
 }
@@ -284,7 +256,8 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 	})
 }
 
-func TestLeastRightsBehindSentinels(t *testing.T) {
+// Promise: the rights that servers and Sentinels ask for are those that are documented, and the doctor names each that is missing.
+func TestRightsBehindSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
 	d := documentedRights(t)
@@ -317,6 +290,26 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 			return slices.ContainsFunc(s.Sentinels, func(s *redistest.Server) bool { return refusals(t, s) != "" })
 		})
 	})
+
+	all = d.with(t, "Sentinels", "interlock ls", "interlock doctor")
+	others := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+role" })
+	cured(t, url(others, d.sentinels)+"&"+patient, "+role", s.Nodes...)
+	for _, right := range []string{"+sentinel|sentinels", "+sentinel|get-master-addr-by-name"} {
+		at := url(all, slices.DeleteFunc(slices.Clone(d.sentinels), func(r string) bool { return r == right })) + "&" + patient
+		r, refused := doctortest.Consult(t, at)
+		if refused == nil {
+			t.Errorf("it can be opened without %s", right)
+		}
+		statement := granting.FindString(r.Remedy("server"))
+		if !strings.Contains(r.Remedy("server"), "on each Sentinel: ") || !strings.HasSuffix(statement, " "+right) {
+			t.Errorf("without %s the doctor says %q", right, r.Remedy("server"))
+		}
+		for _, sentinel := range s.Sentinels {
+			errtest.Must(sentinel.Do(strings.Fields(statement)...))(t)
+		}
+		_, refused = doctortest.Consult(t, at)
+		errtest.Is(t, refused, nil, right)
+	}
 }
 
 // Promise: a user who may use only keys behind a prefix needs no other, though the program

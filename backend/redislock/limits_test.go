@@ -306,7 +306,7 @@ func deadNodeDoesNotKeepTheAnswersOfOthersBack(t *testing.T, c *redistest.Cluste
 func TestASlowScriptTakesNothingFromTheLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	const ttl = time.Minute // nothing renews it, and a busy machine takes long for what follows
+	const ttl = time.Hour // nothing renews it, and a busy machine takes long for what follows
 	_, a := session(t, s.URL(), ttl)
 	_, b := session(t, s.URL(), ttl)
 	warm(t, b)

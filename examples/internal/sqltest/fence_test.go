@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/fence"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/once"
+	"github.com/interlock-go/interlock/rowlock"
 )
 
 // shared is the grant of a reader or of a permit.
@@ -292,6 +293,7 @@ func TestTheTableIsCreatedByManyAtOnce(t *testing.T) {
 	for name, table := range map[string]func(d *instance) (creator, error){
 		"fence": func(d *instance) (creator, error) { return fence.NewTable(d.fence, fence.DefaultTable) },
 		"once":  func(d *instance) (creator, error) { return once.NewTable(d.once, once.DefaultTable) },
+		"names": func(d *instance) (creator, error) { return rowlock.NewNames(d.rows, rowlock.DefaultNames) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, databases, func(t *testing.T, d *instance) {

@@ -548,36 +548,28 @@ func TestASerializationFailureIsAConflict(t *testing.T) {
 }
 
 // Promise: names exclude only themselves, are told apart by tables, and need
-// no more than Create, which many may call.
+// no more than Create, which many may call: TestTheTableIsCreatedByManyAtOnce.
 func TestNamesExcludeOnlyThemselves(t *testing.T) {
 	each(t, servers, func(t *testing.T, d *instance) {
 		ctx := t.Context()
-		var all sync.WaitGroup
-		sets := make([]*rowlock.Names, 8)
-		for i := range sets {
-			db := d.open(t)
-			sets[i] = errtest.Must(rowlock.NewNames(d.rows, "names"))(t)
-			all.Go(func() {
-				isErr(t, sets[i].Create(ctx, db), nil)
-			})
-		}
-		waitFor(t, "clients that create the table at once", &all)
+		set := errtest.Must(rowlock.NewNames(d.rows, "names"))(t)
+		noError(t, set.Create(ctx, d.open(t)))
 		others := newNames(t, d)
 		a, b := begin(t, d.open(t)), begin(t, d.open(t))
-		noError(t, sets[0].Lock(ctx, a, "x"))
-		isErr(t, sets[1].Lock(ctx, b, "x", rowlock.Wait(0)), rowlock.ErrBusy, "the same name")
+		noError(t, set.Lock(ctx, a, "x"))
+		isErr(t, set.Lock(ctx, b, "x", rowlock.Wait(0)), rowlock.ErrBusy, "the same name")
 		for _, name := range []string{"X", "x ", "y", "größe", string([]byte{0, 255})} {
-			if err := sets[1].Lock(ctx, b, name, rowlock.Wait(0)); err != nil {
+			if err := set.Lock(ctx, b, name, rowlock.Wait(0)); err != nil {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
 		errtest.Is(t, others.Lock(ctx, b, "x", rowlock.Wait(0)), nil, "the same name of another table")
-		errtest.Is(t, sets[1].Create(ctx, d.open(t)), nil, "Create while names are locked")
-		if err := sets[1].Lock(ctx, b, ""); err == nil {
+		errtest.Is(t, set.Create(ctx, d.open(t)), nil, "Create while names are locked")
+		if err := set.Lock(ctx, b, ""); err == nil {
 			t.Error("the empty name: want an error")
 		}
 		commit(t, a)
-		isErr(t, sets[1].Lock(ctx, b, "x", rowlock.Wait(0)), nil)
+		isErr(t, set.Lock(ctx, b, "x", rowlock.Wait(0)), nil)
 	})
 }
 

@@ -123,24 +123,15 @@ func TestLockInTheCallersTransaction(t *testing.T) {
 	}
 }
 
-func TestLockAfterAnOutdatedReadIsAConflict(t *testing.T) {
+func TestWhatComesAfterAnOutdatedReadIsAConflict(t *testing.T) {
 	ctx, file, items := t.Context(), newItems(t, "WAL"), items(t)
 	a, b := open(t, file), open(t, file)
-	tx := begin(t, a)
-	number(t, tx, "SELECT stock FROM items WHERE id = 1")
-	must(t, b, "UPDATE items SET stock = 99 WHERE id = 1")
-	isErr(t, items.Lock(ctx, tx, 1), rowlock.ErrConflict)
-}
-
-func TestWriteAfterAnOutdatedReadOfItsTransactionIsAConflict(t *testing.T) {
-	ctx, items := t.Context(), items(t)
-	file := newItems(t, "WAL")
-	a, b := open(t, file), open(t, file)
-	tx := begin(t, a)
-	var stock int
-	version := errtest.Must(items.Read(ctx, tx, 1, rowlock.Columns{"stock": &stock}))(t)
+	locks, writes := begin(t, a), begin(t, a)
+	number(t, locks, "SELECT stock FROM items WHERE id = 1")
+	version := errtest.Must(items.Read(ctx, writes, 1, nil))(t)
 	must(t, b, "UPDATE items SET stock = 99 WHERE id = 2")
-	isErr(t, items.Write(ctx, tx, 1, version, rowlock.Columns{"stock": 0}), rowlock.ErrConflict)
+	isErr(t, items.Lock(ctx, locks, 1), rowlock.ErrConflict, "Lock")
+	isErr(t, items.Write(ctx, writes, 1, version, rowlock.Columns{"stock": 0}), rowlock.ErrConflict, "Write")
 }
 
 func TestRetryCallsAgainOnConflictsOnlyAndOnlySoOften(t *testing.T) {
