@@ -3,10 +3,9 @@ package zklock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -25,6 +25,7 @@ type account struct {
 	mu               sync.Mutex
 	writers, readers map[string]driver.Ticket
 	last             uint64
+	grants, changes  atomic.Int64
 }
 
 func (a *account) enter(r driver.Request, k driver.Ticket) {
@@ -51,56 +52,85 @@ func (a *account) exit(k driver.Ticket) {
 	delete(a.readers, k.ID)
 }
 
-// Promise: connections that are cut, calls that are cancelled at any moment and an operator
+// Promise: connections that are cut, leaders that are killed, calls that are cancelled at any moment and an operator
 // who evicts those who wait, or removes them by hand, leave one writer at a time or readers alone, tokens that
-// grow, nobody who waits for ever, and no ticket behind. ZKLOCK_CYCLES makes it longer.
+// grow, nobody who waits for ever, no ticket behind, and each change of a value made once. Callers repeat what
+// failed. ZKLOCK_CYCLES makes it longer.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	cycles := 20
-	if n, err := strconv.Atoi(os.Getenv("ZKLOCK_CYCLES")); err == nil {
-		cycles = n
-	}
-	s := zktest.Start(t, zktest.Tick(time.Second))
-	raw := connected(t, s.Addr)
-	a := &account{t: t, writers: map[string]driver.Ticket{}, readers: map[string]driver.Ticket{}}
-	done := make(chan struct{})
-	var workers, mischief sync.WaitGroup
-	var grants, evicted, removed atomic.Int64
-	operator := opened(t, s.Addr)
-	for range 4 {
-		via := zktest.NewProxy(t, s.Addr)
-		session := session(t, opened(t, via.Addr), 20*time.Second)
-		w := &worker{account: a, s: session, known: map[string]driver.Ticket{}, grants: &grants}
-		mischief.Go(func() { w.renew(done) })
-		mischief.Go(func() {
-			for ended(done, time.Duration(rand.IntN(1500))*time.Millisecond) == nil {
-				via.Cut()
+	t.Run("connections are cut", func(t *testing.T) {
+		t.Parallel()
+		s := zktest.Start(t, zktest.Tick(time.Second))
+		chaotic(t, []string{s.Addr}, func(all []*zktest.Proxy, done <-chan struct{}) {
+			for ended(done, time.Duration(rand.IntN(400))*time.Millisecond) == nil {
+				all[rand.IntN(len(all))].Cut()
 			}
 		})
+	})
+	t.Run("leaders are killed", func(t *testing.T) {
+		t.Parallel()
+		e := zktest.StartEnsemble(t, 3)
+		chaotic(t, e.Addrs(), func([]*zktest.Proxy, <-chan struct{}) {
+			for range repeated(t, "ZKLOCK_ELECTIONS", 3) {
+				time.Sleep(rand.N(time.Second))
+				dead := e.KillLeader()
+				e.Leader() // another one serves
+				e.Restart(dead)
+				e.Leader() // all three serve
+			}
+		})
+	})
+}
+
+// chaotic has four clients use one lock and one value until they have had their turns and the mischief is done.
+func chaotic(t *testing.T, addrs []string, mischief func(all []*zktest.Proxy, done <-chan struct{})) {
+	cycles := repeated(t, "ZKLOCK_CYCLES", 20)
+	raw := connected(t, addrs...)
+	a := &account{t: t, writers: map[string]driver.Ticket{}, readers: map[string]driver.Ticket{}}
+	done, mischiefDone := make(chan struct{}), make(chan struct{})
+	var workers, others sync.WaitGroup
+	var evicted, removed atomic.Int64
+	operator := opened(t, strings.Join(addrs, ","))
+	var vias []*zktest.Proxy
+	for range 4 {
+		var near []string
+		for _, addr := range addrs {
+			vias = append(vias, zktest.NewProxy(t, addr))
+			near = append(near, vias[len(vias)-1].Addr)
+		}
+		d := opened(t, strings.Join(near, ","))
+		w := &worker{account: a, d: d, s: session(t, d, 20*time.Second), known: map[string]driver.Ticket{}}
+		others.Go(func() { w.renew(done) })
 		for range 3 {
 			workers.Go(func() {
-				for range cycles {
+				for n := 0; n < cycles || ended(mischiefDone, 0) == nil && len(addrs) > 1; n++ {
 					w.once()
+					w.count()
 				}
 			})
 		}
 	}
-	mischief.Go(func() {
+	go func() { defer close(mischiefDone); mischief(vias, done) }()
+	others.Go(func() {
 		for ended(done, 20*time.Millisecond) == nil {
 			evicted.Add(evict(operator))
 		}
 	})
-	mischief.Go(func() {
+	others.Go(func() {
 		for ended(done, 20*time.Millisecond) == nil {
 			removed.Add(removeByHand(raw))
 		}
 	})
 	workers.Wait()
 	close(done)
-	mischief.Wait()
-	t.Logf("%d grants, %d evictions, %d removed by hand", grants.Load(), evicted.Load(), removed.Load())
-	if grants.Load() == 0 {
+	others.Wait()
+	<-mischiefDone
+	t.Logf("%d grants, %d evictions, %d removed by hand, %d changes", a.grants.Load(), evicted.Load(), removed.Load(), a.changes.Load())
+	if a.grants.Load() == 0 {
 		t.Error("nobody has held")
+	}
+	if c, err := operator.Load(limited(t), "count"); err != nil || string(c.Value) != fmt.Sprint(a.changes.Load()) {
+		t.Errorf("the value is %q, %v, after %d changes", c.Value, err, a.changes.Load())
 	}
 	empties(t, raw)
 }
@@ -117,8 +147,8 @@ func ended(done <-chan struct{}, pause time.Duration) error {
 // worker is a session and its tickets.
 type worker struct {
 	*account
-	s      *driver.Opened
-	grants *atomic.Int64
+	d driver.Driver
+	s *driver.Opened
 
 	mu    sync.Mutex
 	known map[string]driver.Ticket
@@ -154,7 +184,7 @@ func (w *worker) once() {
 		r.Units = 1
 	}
 	w.note(driver.Ticket{ID: r.ID, Queue: "q"}, true)
-	patience := 60 * time.Second
+	patience := busy.Bound(time.Minute)
 	if rand.IntN(3) == 0 {
 		patience = time.Duration(rand.IntN(20000)) * time.Microsecond
 	}
@@ -177,6 +207,26 @@ func (w *worker) once() {
 		}
 	}
 	w.note(driver.Ticket{ID: r.ID}, false)
+}
+
+// count adds one to a value, and repeats what has no answer.
+func (w *worker) count() {
+	for ctx := limited(w.t); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		c, err := w.d.Load(ctx, "count")
+		if err != nil {
+			continue
+		}
+		var n int
+		_, _ = fmt.Sscan(string(c.Value), &n)
+		change := driver.Swap{ID: someID(), Name: "count", Version: c.Version, Value: fmt.Append(nil, n+1)}
+		for ; ctx.Err() == nil && !errors.Is(err, driver.ErrConflict); time.Sleep(time.Millisecond) {
+			if _, err = w.d.Swap(ctx, change); err == nil {
+				w.changes.Add(1)
+				return
+			}
+		}
+	}
+	w.t.Error("a value cannot be changed")
 }
 
 func (w *worker) acquire(ctx context.Context, r driver.Request) (k driver.Ticket, err error) {

@@ -1,6 +1,7 @@
 package zklock_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 }
 
 // Promise: a Robust ticket is told of a holder's death however long the queue was empty:
-// its node stays.
+// its node stays. So does that of a semaphore whose number was set, also when it is taken back.
 func TestRobustQueueOutlivesItsTickets(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Containers(50*time.Millisecond))
@@ -94,12 +95,16 @@ func TestRobustQueueOutlivesItsTickets(t *testing.T) {
 	r.Robust = true
 	holds(t, a, r)
 	holds(t, a, aMutex("brief"))
+	noError(t, errors.Join(d.Resize(limited(t), "set", 3), d.Resize(limited(t), "set", 0)))
 	noError(t, a.Close(limited(t))) // uncleanly
 	raw := connected(t, s.Addr)
 	until(t, "the server has removed containers", func() bool {
 		there, _, err := raw.Exists("/a/brief")
 		return err == nil && !there
 	})
+	if there, _, err := raw.Exists("/a/set"); err != nil || !there {
+		t.Errorf("the node of a semaphore is gone: %v", err)
+	}
 	r.ID = someID()
 	if k := holds(t, b, r); !k.Inherited {
 		t.Errorf("the last holder died, and %+v is not told", k)

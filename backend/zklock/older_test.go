@@ -318,30 +318,21 @@ func creationUnderWayMakesNoSecondTicket(t *testing.T, e *zktest.Ensemble) {
 // and counts as a holder.
 func aFollowerThatLagsGrantsByNoNumberOfBefore(t *testing.T, e *zktest.Ensemble) {
 	follower, leader := e.Followers()[0], e.Leader()
-	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
-	defer cancel()
 	near, far := opened(t, leader.Addr), opened(t, follower.Addr)
-	a, b := session(t, near, 30*time.Second), session(t, far, 30*time.Second)
-	one, other := holds(t, a, permits("q", 3, 5)), holds(t, a, permits("q", 2, 5))
+	a, b := &party{t: t, d: near, Opened: session(t, near, 30*time.Second)}, &party{t: t, d: far, Opened: session(t, far, 30*time.Second)}
+	one, other := a.holds(permits("q", 3, 5)), a.holds(permits("q", 2, 5))
 	r := permits("q", 2, 5)
-	w := waits(t, b, r)
-	granted := awaits(t, b, w)
-	stillWaits(t, b, r) // the follower has caught up
+	granted := b.awaits(b.waits(r))
+	b.stillWaits(r) // the follower has caught up
 	e.Freeze(follower)
-	noError(t, near.Resize(ctx, "q", 4))
-	noError(t, a.Leave(ctx, other, true))
-	found, err := near.Follow(ctx, "q", "")
-	noError(t, err)
-	if n := len(found.Members); n != 2 || found.Members[1].Held {
+	a.resizes("q", 4)
+	a.leaves(other)
+	if found := a.shows("q"); len(found.Members) != 2 || found.Members[1].Held {
 		t.Errorf("3 and 2 of 4: %+v", found)
 	}
 	e.Thaw(follower)
-	stillWaits(t, b, r)
-	select {
-	case err := <-granted:
-		t.Fatalf("granted by the number of before: %v", err)
-	default:
-	}
-	noError(t, a.Leave(ctx, one, true))
-	noError(t, <-granted)
+	b.stillWaits(r)
+	b.notGranted(granted)
+	a.leaves(one)
+	b.granted(granted)
 }

@@ -321,9 +321,9 @@ func program(t *testing.T, addr, options string) *interlock.Client {
 	return c
 }
 
-func connected(t *testing.T, addr string) *zk.Conn {
+func connected(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
-	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false))
+	conn, _, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false))
 	noError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
