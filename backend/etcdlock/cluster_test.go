@@ -137,7 +137,7 @@ func TestAMemberIsReplaced(t *testing.T) {
 // Promise: who holds is told at once when its lease is revoked, by hand or by a leader that was replaced.
 func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
 	a := open(t, "etcd://"+s.Addr, interlock.TTL(10*time.Minute)) // its heartbeat is far
 	held := errtest.Must(a.Mutex("m").Acquire(ctx))(t)
@@ -162,7 +162,7 @@ func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 // Promise: a waiter whose watch is lost, and cannot be resumed since the revisions were compacted, is granted.
 func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	proxy := etcdtest.NewProxy(t, s.Addr)
 	ctx := limited(t)
 	a, b := open(t, "etcd://"+s.Addr), open(t, "etcd://"+proxy.Addr, interlock.TTL(10*time.Minute))
@@ -193,7 +193,7 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 // Promise: a transaction of the caller's own is refused as soon as the lock is not held any more.
 func TestStands(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
 	a := open(t, "etcd://"+s.Addr+"/app")
 	lease := errtest.Must(a.Mutex("m").Acquire(ctx))(t)

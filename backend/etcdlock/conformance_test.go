@@ -30,7 +30,7 @@ var noError = errtest.None
 // Rules wait most of the time: leases have whole seconds.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // unless the command line says otherwise
-	drivertest.Main(m)
+	drivertest.Main(etcdlock.Servers.Around(m))
 }
 
 // TTL is the shortest that a server grants.

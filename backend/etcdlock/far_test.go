@@ -192,7 +192,7 @@ func TestARepeatedJoinSortsNoVeryLongQueue(t *testing.T) {
 // Promise: keys of queues below make no queue very long: its waiters watch the ticket in front of them.
 func TestAShortQueueAboveALongOneIsShort(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	s.veryLong = perJoin
 	for i := range 2 * perJoin {
 		errtest.Must(s.client.Put(t.Context(), fmt.Sprintf("q/job-%d/x", i), ""))(t)
@@ -212,7 +212,7 @@ func TestAShortQueueAboveALongOneIsShort(t *testing.T) {
 // left that it has watched.
 func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 	t.Parallel()
-	l := &long{T: t, s: storeTo(t, etcdtest.Start(t))}
+	l := &long{T: t, s: storeTo(t, lent(t))}
 	l.s.veryLong = perJoin
 	of := func(units int64) func(exchange.Session) exchange.Join {
 		return func(o exchange.Session) exchange.Join {
@@ -241,7 +241,7 @@ func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 // Promise: a ticket of another kind is refused, also where the first keys of a long queue are of other queues, or of other programs.
 func TestAMismatchIsFoundBehindOtherKeys(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t)
+	server := lent(t)
 	reads := func(o exchange.Session) exchange.Join {
 		j := mutex(o)
 		j.Kind, j.Capacity, j.Robust = driver.RWMutex, driver.RWCapacity, false

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -268,7 +269,7 @@ func nested(size int) []byte {
 // Promise: whatever a server answers, to any exchange, the program goes on, and its calls end.
 func TestNoAnswerEndsTheProgram(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	for name, lies := range impostors {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
-	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
 // bound is the time that no test needs.
@@ -74,7 +74,7 @@ func (c counter) add() error {
 // Promise: etcdctl lock, Go programs on etcd's package concurrency, and Interlock exclude each other.
 func TestOneAtATimeWithOtherPrograms(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	const name, rounds, of = "a/lock", 25, 2
 	c := newCounter(t)
 	var all sync.WaitGroup
@@ -120,7 +120,7 @@ func TestOneAtATimeWithOtherPrograms(t *testing.T) {
 // value of the leader.
 func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
 	ours := open(t, "etcd://"+s.Addr).Election("leader")
 	lease := errtest.Must(ours.Campaign(ctx, "our value"))(t)
@@ -185,7 +185,7 @@ func await(t *testing.T, what string, ok func() bool) {
 // Promise: locks foo and foo/bar do not disturb each other.
 func TestALockBelowAnotherOneIsAnother(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
 	a, b := open(t, "etcd://"+s.Addr), open(t, "etcd://"+s.Addr)
 	for _, name := range []string{"foo", "foo/bar", "foo/bar/baz"} {
@@ -215,7 +215,7 @@ func TestALockBelowAnotherOneIsAnother(t *testing.T) {
 // its holder.
 func TestAnotherProgramIsEvicted(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
 	c := open(t, "etcd://"+s.Addr)
 	lock := func() (locked chan error) {
@@ -259,7 +259,7 @@ func TestAnotherProgramIsEvicted(t *testing.T) {
 // program, which agrees with all.
 func TestADisagreementIsNotWithAnotherProgram(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
 	session, err := concurrency.NewSession(raw(t, s.Addr))
 	noError(t, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -13,7 +14,7 @@ import (
 // on extending what it has given up.
 func TestAMuteServerKeepsNoLostLock(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	proxy := etcdtest.NewProxy(t, s.Addr)
 	const ttl = 4 * time.Second
 	lease := errtest.Must(open(t, "etcd://"+proxy.Addr, interlock.TTL(ttl)).Mutex("m").Acquire(limited(t)))(t)
@@ -36,7 +37,7 @@ func TestAMuteServerKeepsNoLostLock(t *testing.T) {
 // Promise: an outage of two fifths of the TTL in which connections are refused loses nothing.
 func TestARefusedConnectionIsTriedAgainInTime(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	proxy := etcdtest.NewProxy(t, s.Addr)
 	const ttl = 6 * time.Second
 	hold := func(url, name string) *interlock.Lease {

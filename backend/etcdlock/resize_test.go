@@ -15,7 +15,6 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/errtest"
-	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
 // permits is a queue of permits, without listeners and heartbeats: only what a test does happens.
@@ -28,7 +27,7 @@ type permits struct {
 
 func newPermits(t *testing.T) *permits {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	return &permits{T: t, s: s, o: begun(t, s)}
 }
 

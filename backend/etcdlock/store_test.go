@@ -57,7 +57,7 @@ func joins(ctx context.Context, t testing.TB, s *store, j exchange.Join, want ex
 // Promise: a holder whose grant was written, and whose reply was lost, is told the same again.
 func TestAGrantThatIsSeenAgainInheritsAgain(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	dead, heir := begun(t, s), begun(t, s)
 	if st, err := s.Join(ctx, mutex(dead)); err != nil || st.State != exchange.Held || st.Inherited {
@@ -79,7 +79,7 @@ func TestAGrantThatIsSeenAgainInheritsAgain(t *testing.T) {
 // Promise: each of two exchanges that see a grant for the first time, at the same time, is told of it.
 func TestTwoSeeAGrantAtOnce(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	for range 20 {
 		o, front := begun(t, s), begun(t, s)
@@ -110,7 +110,7 @@ func TestTwoSeeAGrantAtOnce(t *testing.T) {
 // written already, leaves nothing to inherit.
 func TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	front, next := mutex(o), mutex(o)
@@ -137,7 +137,7 @@ func TestAWaiterThatLeavesAsItIsGrantedLeavesNothingToInherit(t *testing.T) {
 // told so without a look at the whole queue.
 func TestWhoIsBehindAWaiterThatGivesUpWaits(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	var refs []exchange.Ref
@@ -185,7 +185,7 @@ func TestALateDetachTakesNothingBack(t *testing.T) {
 		}
 		return invoke(ctx, method, request, reply, conn, opts...)
 	}
-	s := storeTo(t, etcdtest.Start(t), grpc.WithChainUnaryInterceptor(hold))
+	s := storeTo(t, lent(t), grpc.WithChainUnaryInterceptor(hold))
 	ctx := t.Context()
 	o := begun(t, s)
 	j := mutex(o)
@@ -208,7 +208,7 @@ func TestALateDetachTakesNothingBack(t *testing.T) {
 // Promise: that holds also if the heartbeat names, before that ticket, another one that would have the same key.
 func TestALateDetachBesideItsSeatTakesNothingBack(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	j, left := mutex(o), mutex(o)
@@ -233,7 +233,7 @@ func TestALateDetachBesideItsSeatTakesNothingBack(t *testing.T) {
 // queue was read before that.
 func TestATicketThatComesWhileManyAreReadIsNotGranted(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o, other := begun(t, s), begun(t, s)
 	j := mutex(o)
@@ -278,7 +278,7 @@ func (b *beforeTxn) Txn(ctx context.Context) clientv3.Txn {
 // whose eviction was cut short is not extended either.
 func TestAnEvictionTakesNothingBack(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	j := mutex(o)
@@ -348,7 +348,7 @@ func TestSeatsAreForgotten(t *testing.T) {
 // and leaves.
 func TestTicketsOfOneSeat(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	var all []exchange.Join
@@ -389,7 +389,7 @@ func TestTicketsOfOneSeat(t *testing.T) {
 // makes no second ticket.
 func TestALateJoinBesideItsSeatMakesNoSecondTicket(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	first, second := mutex(o), mutex(o)
@@ -446,7 +446,7 @@ func (k *keptTxn) Commit() (*clientv3.TxnResponse, error) {
 // Promise: a ticket that is removed between the two exchanges of its Join is gone, though nobody stands in front of it any more.
 func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	ctx := t.Context()
 	mk := func() exchange.Join {
@@ -481,7 +481,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 // the same moment.
 func TestTheEndOfASessionLeavesNoTicketBehind(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Start(t)
+	server := lent(t)
 	other := storeTo(t, server)
 	for name, before := range map[string]bool{"evicted meanwhile": false, "changed meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -516,7 +516,7 @@ func TestTheEndOfASessionLeavesNoTicketBehind(t *testing.T) {
 // Promise: one exchange says how a newcomer stands in a short queue, and two in a long one.
 func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o, other := begun(t, s), begun(t, s)
 	join := func(j exchange.Join, want exchange.State, most uint64) {
 		t.Helper()
@@ -554,7 +554,7 @@ func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 // told so if it cannot have.
 func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o := begun(t, s)
 	front, next, last := mutex(o), mutex(o), mutex(o)
@@ -602,7 +602,7 @@ func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 	for _, looks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("looks=%v", looks), func(t *testing.T) {
 			t.Parallel()
-			s := storeTo(t, etcdtest.Start(t))
+			s := storeTo(t, lent(t))
 			ctx := t.Context()
 			var o []exchange.Session
 			var refs []exchange.Ref
@@ -669,7 +669,7 @@ func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
 	for _, what := range []string{"nothing happens", "the holder leaves", "the watch is dropped"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			server := etcdtest.Start(t)
+			server := lent(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			var stuck atomic.Bool
@@ -740,7 +740,7 @@ func TestAPermitOfASlowJoinIsWritten(t *testing.T) {
 
 // slowPermit joins while another one comes, if so, and a permit is given back.
 func slowPermit(t *testing.T, read bool) {
-	server := etcdtest.Start(t)
+	server := lent(t)
 	s, other := storeTo(t, server), storeTo(t, server)
 	ctx := t.Context()
 	permit := func(o exchange.Session) exchange.Join {
@@ -777,7 +777,7 @@ func slowPermit(t *testing.T, read bool) {
 // is the first, and has to hear of each holder that leaves.
 func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	o := begun(t, s)
@@ -809,7 +809,7 @@ func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
 // Promise: a waiter that is granted just as it is evicted is evicted as a holder: the next one waits for its end.
 func TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	ctx := t.Context()
 	var refs []exchange.Ref
@@ -836,7 +836,7 @@ func TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder(t *testing.T) {
 // Promise: tokens of waiters are raised also where keys of a thousand queues below stand in front.
 func TestTokensAreRaisedBehindKeysOfQueuesBelow(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	below(t, s, o)
 	first := mutex(o)

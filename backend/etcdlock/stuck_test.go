@@ -13,6 +13,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -39,7 +40,7 @@ func TestAHolderBehindAStuckLeaderGivesUpBeforeTheNextOneHolds(t *testing.T) {
 // Promise: a heartbeat counts only if the lease was extended, and its tickets were read, in one term of Raft.
 func TestAHeartbeatInTwoTermsOfRaftIsNone(t *testing.T) {
 	t.Parallel()
-	s := etcdtest.Start(t)
+	s := etcdlock.Servers.Lend(t)
 	later := func(h *pb.ResponseHeader) { h.RaftTerm++ }
 	for name, lies := range map[string]lie{
 		"extended later": lieOf("LeaseKeepAlive", 0, func(r *pb.LeaseKeepAliveResponse) { later(r.Header) }),

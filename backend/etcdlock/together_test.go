@@ -140,7 +140,7 @@ func (g *together) wait(t *testing.T, n int) {
 // nobody.
 func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	g, others := busy(t, s)
 	const names = perShared + perShared/2
@@ -289,7 +289,7 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 // Promise: a change does not wait for others that are stuck.
 func TestAChangeDoesNotWaitForOthersThatAreStuck(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	g, others := busy(t, s)
 	s.together.patience = maxWait
@@ -303,7 +303,7 @@ func TestAChangeDoesNotWaitForOthersThatAreStuck(t *testing.T) {
 // Promise: a change whose caller gives up while it waits for others is not made.
 func TestAChangeWhoseCallerGivesUpIsNotMade(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	g, others := busy(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -377,7 +377,7 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 // however late the transaction arrives. The others of it get theirs.
 func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	o := begun(t, s)
 	g, others := busy(t, s)
 	g.hold(1) // the next one too
@@ -415,7 +415,7 @@ func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
 // Promise: if the reply of a transaction is lost, all who share it find out, when they ask again, what became of their own.
 func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, etcdtest.Start(t))
+	s := storeTo(t, lent(t))
 	ctx := t.Context()
 	o, other := begun(t, s), begun(t, s)
 	held, free, behind := mutex(o), mutex(o), mutex(o)

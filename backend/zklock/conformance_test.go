@@ -17,7 +17,7 @@ import (
 
 var openURL = drivertest.OpenURL
 
-func TestMain(m *testing.M) { drivertest.Main(lending{m}) }
+func TestMain(m *testing.M) { drivertest.Main(servers.Around(m)) }
 
 // The rules have their full size if ZKLOCK_CONFORMANCE is full.
 func TestConformance(t *testing.T) {

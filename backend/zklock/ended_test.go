@@ -140,87 +140,48 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// Promise: whoever leaves while it waits lets nobody in, however it leaves.
-func TestWhoeverLeavesWhileItWaitsLetsNobodyIn(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
+// Promise: whoever leaves while it waits lets nobody in, however it leaves, and whether or not it knows that it waits; nor does
+// one of several holders let in whom the others keep out.
+func TestWhoeverLeavesLetsNobodyInWhomOthersKeepOut(t *testing.T) {
+	a := alone(t)
+	b, c := a.next(), a.next()
 	for _, r := range []driver.Request{
 		{Kind: driver.Mutex, Units: 1, Capacity: 1},
 		{Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true},
 		{Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity},
-		{Kind: driver.Semaphore, Units: 5, Capacity: 5},
-	} {
-		for _, clean := range []bool{true, false} {
-			r.Queue = someID()
-			ask := func(session *driver.Opened) driver.Ticket {
-				r.ID = someID()
-				return join(t, session, r)
-			}
-			if !ask(a).Held {
-				t.Fatal("the first one waits")
-			}
-			noError(t, b.Leave(limited(t), ask(b), clean))
-			if ask(c).Held {
-				t.Errorf("%s, robust %v: two hold, since one that waited has left (clean: %v)", r.Kind, r.Robust, clean)
-			}
-		}
-	}
-}
-
-// Promise: nor does one that leaves without knowing that it waits, as the answer to its
-// creation was lost.
-func TestWhoeverLeavesWithoutKnowingThatItWaitsLetsNobodyIn(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
-	r := driver.Request{Queue: someID(), Kind: driver.Mutex, Units: 1, Capacity: 1}
-	ask := func(session *driver.Opened) (driver.Ticket, error) {
-		r.ID = someID()
-		return session.Join(limited(t), r)
-	}
-	first, err := ask(a)
-	noError(t, err)
-	via.LoseReplies(1, zktest.OpCreate)
-	if _, err := ask(b); err == nil || via.Lost() != 1 {
-		t.Fatalf("a Join without an answer: %v, %d answers were lost", err, via.Lost())
-	}
-	noError(t, b.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true))
-	next, err := ask(a)
-	noError(t, err)
-	if !first.Held || next.Held {
-		t.Errorf("the first one holds: %v; the third one, once the second has left: %v", first.Held, next.Held)
-	}
-}
-
-// Promise: one of several holders that leaves lets nobody in whom the others keep out.
-func TestOneOfSeveralHoldersThatLeavesLetsNobodyIn(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
-	for _, r := range []driver.Request{
 		{Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity},
+		{Kind: driver.Semaphore, Units: 5, Capacity: 5},
 		{Kind: driver.Semaphore, Units: 2, Capacity: 5},
 	} {
 		for _, clean := range []bool{true, false} {
-			r := r
-			r.Queue = someID()
-			ask := func(session *driver.Opened) driver.Ticket {
-				r.ID = someID()
-				return join(t, session, r)
+			r.Queue, r.ID = someID(), someID()
+			a.holds(r)
+			k := join(t, b.Opened, other(r))
+			if k.Held != (r.Units < r.Capacity) {
+				t.Fatalf("the second one: %+v", k)
 			}
-			stays, leaves := ask(a), ask(b)
-			if !stays.Held || !leaves.Held {
-				t.Fatalf("%s: they do not hold together", r.Kind)
-			}
-			noError(t, b.Leave(limited(t), leaves, clean))
-			r.Units = r.Capacity
-			if ask(c).Held {
-				t.Errorf("%s: one holds all of it beside another, since a third has left (clean: %v)", r.Kind, clean)
-			}
+			noError(t, b.Leave(limited(t), k, clean))
+			all := other(r)
+			all.Units = all.Capacity
+			c.waits(all)
 		}
 	}
+
+	r := aMutex("unheard")
+	a.holds(r)
+	r = other(r)
+	b.via.LoseReplies(1, zktest.OpCreate)
+	if _, err := b.Join(limited(t), r); err == nil || b.via.Lost() != 1 {
+		t.Fatalf("a Join without an answer: %v, %d answers were lost", err, b.via.Lost())
+	}
+	b.leaves(driver.Ticket{ID: r.ID, Queue: r.Queue})
+	c.waits(other(r))
+}
+
+// other is the same request of another ticket.
+func other(r driver.Request) driver.Request {
+	r.ID = someID()
+	return r
 }
 
 // Promise: the holder of a lock whose session the server has ended is told so as soon
@@ -229,12 +190,10 @@ func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	via := newSpy(t, s)
-	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?ttl=20s")
-	noError(t, err)
-	defer a.Close()
+	a := client(t, via.Addr, "ttl=20s")
 	lease, err := a.Mutex("job").Acquire(limited(t))
 	noError(t, err)
-	b := client(t, s, "ttl=20s")
+	b := client(t, s.Addr, "ttl=20s")
 	next := inBackground(func() (*interlock.Lease, error) { return b.Mutex("job", interlock.Robust()).Acquire(limited(t)) })
 	watchQueue(t, b, "job", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
 	via.expire(t)
@@ -264,15 +223,13 @@ func TestWhoseSessionEndsWhileItWaitsStandsInLineAgain(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	via := newSpy(t, s)
-	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?ttl=20s")
-	noError(t, err)
-	defer a.Close()
-	b := client(t, s, "ttl=20s")
+	a := client(t, via.Addr, "ttl=20s")
+	b := client(t, s.Addr, "ttl=20s")
 	front, err := b.Mutex("job").Acquire(limited(t))
 	noError(t, err)
 	first := inBackground(func() (*interlock.Lease, error) { return a.Mutex("job").Acquire(limited(t)) })
 	watchQueue(t, b, "job", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
-	c := client(t, s, "ttl=20s")
+	c := client(t, s.Addr, "ttl=20s")
 	second := inBackground(func() (*interlock.Lease, error) { return c.Mutex("job").Acquire(limited(t)) })
 	before := watchQueue(t, b, "job", func(q interlock.Queue) bool { return len(q.Waiters) == 2 })
 	via.expire(t)

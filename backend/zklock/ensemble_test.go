@@ -14,10 +14,10 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// client opens a client of one server, in its own process's account of time.
-func client(t testing.TB, s *zktest.Server, options string) *interlock.Client {
+// client opens a client of servers, in its own process's account of time.
+func client(t testing.TB, addrs, options string) *interlock.Client {
 	t.Helper()
-	c, err := interlock.Open(t.Context(), "zk://"+s.Addr+"/app?"+options)
+	c, err := interlock.Open(t.Context(), "zk://"+addrs+"/app?"+options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,17 +77,11 @@ func frozen(t *testing.T, e *zktest.Ensemble, ttl time.Duration, freeze func(*zk
 	via := zktest.NewProxy(t, follower.Addr)
 	defer via.Close()
 	options := "ttl=" + ttl.String()
-	a, err := interlock.Open(t.Context(), "zk://"+via.Addr+"/app?"+options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, b := client(t, via.Addr, options), client(t, leader.Addr, options)
 	defer a.Close()
-	b := client(t, leader, options)
 	defer b.Close()
 	lease, err := a.Mutex("job").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	gaveUp := make(chan time.Time, 1)
 	go func() {
 		<-lease.Done()
@@ -96,9 +90,7 @@ func frozen(t *testing.T, e *zktest.Ensemble, ttl time.Duration, freeze func(*zk
 	freeze(via, lease, func() { e.Freeze(follower) })
 	next, err := b.Mutex("job").Acquire(t.Context())
 	got := time.Now()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	switch err := lease.Err(); {
 	case err == nil:
 		t.Fatalf("two hold: the one behind the frozen follower has %v left", lease.Remaining())
@@ -161,15 +153,8 @@ func TestLockIsKeptWhenItsServerDies(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3)
 	const ttl = 15 * time.Second // of which a heartbeat proves ten, and an election may take five
-	c, err := interlock.Open(t.Context(), "zk://"+strings.Join(e.Addrs(), ",")+"/app?ttl="+ttl.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	lease, err := c.Mutex("job").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease, err := client(t, strings.Join(e.Addrs(), ","), "ttl="+ttl.String()).Mutex("job").Acquire(t.Context())
+	noError(t, err)
 	for range 2 {
 		dead := e.KillLeader()
 		killed := time.Now()
@@ -182,7 +167,5 @@ func TestLockIsKeptWhenItsServerDies(t *testing.T) {
 		e.Restart(dead)
 		e.Followers()
 	}
-	if err := lease.Release(); err != nil {
-		t.Error(err)
-	}
+	noError(t, lease.Release())
 }

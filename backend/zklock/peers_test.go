@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 )
 
@@ -333,12 +334,7 @@ func clientsLock(t *testing.T, addr, path string) *zk.Lock {
 	return zk.NewLock(connected(t, addr), path, zk.WorldACL(zk.PermAll))
 }
 
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = errtest.None
 
 // limited ends what hangs.
 func limited(t *testing.T) context.Context {

@@ -278,6 +278,22 @@ func TestWhoIsGrantedAfterAllIsNotExpelled(t *testing.T) {
 			endedBefore(p)
 			return func() {} // whoever joins removes it
 		}),
+		"the one in front has left": func(p, late *party) {
+			held := p.holds(aMutex("q"))
+			hears := late.unheard(permits("q", 5, 5))
+			third := p.next()
+			end := third.stopped(zktest.With(zktest.OpMulti), func(ctx context.Context) error {
+				_, err := third.Join(ctx, aMutex("q"))
+				return err
+			})
+			p.leaves(held)
+			got := hears()
+			if got.err != nil || !got.Held {
+				p.t.Errorf("once the first has left: %+v", got)
+			}
+			p.refused(end())
+			late.leaves(got.Ticket) // it stands
+		},
 		"such an end has passed, and another number is set": func(p, late *party) {
 			endedBefore(p)
 			hears := late.unheard(aMutex("q"))

@@ -21,26 +21,16 @@ import (
 // Promise: a waiter that is granted while somebody evicts it keeps what it was
 // granted until its TTL is over: nobody holds beside it.
 func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
-	h := holds(t, a, aMutex("q"))
-	w := join(t, b, aMutex("q"))
-	via := zktest.NewProxy(t, s.Addr)
-	op := opened(t, via.Addr)
-	hold := via.HoldRequests(zktest.With(zktest.OpDelete, zktest.OpMulti))
-	asked := make(chan error, 1)
-	go func() { asked <- op.Ask(limited(t), "q", w.ID, driver.Evict) }()
-	<-hold.Held()
-	noError(t, a.Leave(limited(t), h, true))
-	got, err := b.Await(limited(t), w)
-	if err != nil || !got.Held {
-		t.Fatal(got, err)
-	}
-	hold.Release()
-	noError(t, <-asked)
-	if left := nodes(t, connected(t, s.Addr), "/a/q"); len(left) != 1 {
+	a := alone(t)
+	b, op := a.next(), a.next()
+	h, w := a.holds(aMutex("q")), b.waits(aMutex("q"))
+	end := op.stopped(zktest.With(zktest.OpDelete, zktest.OpMulti), func(ctx context.Context) error {
+		return op.d.Ask(ctx, "q", w.ID, driver.Evict)
+	})
+	a.leaves(h)
+	b.granted(b.awaits(w))
+	noError(t, end())
+	if left := a.nodes("q"); len(left) != 1 {
 		t.Fatalf("it was told that it holds, and stands no more: %q", left)
 	}
 }
@@ -48,30 +38,19 @@ func TestEvictDoesNotTakeWhatWasGrantedMeanwhile(t *testing.T) {
 // Promise: a holder whose fixed end is moved while another looks for those whose end has
 // passed goes on to hold alone.
 func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a := session(t, d, 20*time.Second)
-	via := zktest.NewProxy(t, s.Addr)
-	b := session(t, opened(t, via.Addr), 20*time.Second)
+	a := alone(t)
+	b := a.next()
 	for span := 500 * time.Millisecond; ; span *= 2 {
 		r := aMutex("q")
 		r.Hold = span
-		h := holds(t, a, r)
-		hold := via.HoldRequests(zktest.With(zktest.OpSetData)) // it reads the clock
-		joined := make(chan driver.Ticket, 1)
-		go func() {
-			got, err := b.Join(limited(t), aMutex("q"))
-			if err != nil {
-				t.Error(err)
-			}
-			joined <- got
-		}()
+		h := a.holds(r)
+		hold := b.via.HoldRequests(zktest.With(zktest.OpSetData)) // it reads the clock
+		joined := b.joins(aMutex("q"))
 		select {
 		case <-hold.Held():
 		case got := <-joined: // the span was over before it looked
 			hold.Release()
-			noError(t, quit(t, b, got))
+			noError(t, errors.Join(got.err, quit(t, b.Opened, got.Ticket)))
 			continue
 		}
 		err := a.Keep(limited(t), h, 20*time.Second)
@@ -79,12 +58,11 @@ func TestKeepWhileAnotherLooksForWhatHasEnded(t *testing.T) {
 		hold.Release()
 		got := <-joined
 		if errors.Is(err, driver.ErrGone) { // too late for this span
-			_ = quit(t, b, got)
+			_ = quit(t, b.Opened, got.Ticket)
 			continue
 		}
-		noError(t, err)
-		if got.Held {
-			t.Fatalf("two hold: %q", nodes(t, connected(t, s.Addr), "/a/q"))
+		if noError(t, errors.Join(err, got.err)); got.Held {
+			t.Fatalf("two hold: %q", a.nodes("q"))
 		}
 		return
 	}
@@ -153,42 +131,33 @@ func sweeps(t *testing.T, s *driver.Opened, raw *zk.Conn) {
 // Promise: a ticket that gets a fixed end, since it is granted, just when its session
 // removes it, for it has not been renewed, is not told to be held, or stands.
 func TestAGrantWithAFixedEndIsNotRemoved(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	raw := connected(t, s.Addr)
+	b := alone(t)
 	const ttl = 4 * time.Second
-	a, b := session(t, opened(t, via.Addr), ttl), session(t, opened(t, s.Addr), 20*time.Second)
-	h := holds(t, b, aMutex("q"))
-	r := aMutex("q")
+	a := b.next()
+	a.Opened = session(t, a.d, ttl)
+	h, r := b.holds(aMutex("q")), aMutex("q")
 	r.Hold = time.Hour
-	w := join(t, a, r)
-	joined := time.Now()
-	granted := make(chan driver.Ticket, 1)
-	go func() {
-		got, err := a.Await(limited(t), w)
-		if err != nil && !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Await: %v", err)
-		}
-		granted <- got
-	}()
+	w := a.waits(r)
+	joined, granted := time.Now(), a.awaits(w)
 	for time.Since(joined) < ttl*7/10 { // without naming it
 		_, err := a.Renew(limited(t), nil)
 		noError(t, err)
 		time.Sleep(ttl / 20)
 	}
-	hold := via.HoldRequests(zktest.With(zktest.OpMulti)) // that gives it its end, and all that follows
-	noError(t, b.Leave(limited(t), h, true))
+	hold := a.via.HoldRequests(zktest.With(zktest.OpMulti)) // that gives it its end, and all that follows
+	b.leaves(h)
 	<-hold.Held()
 	time.Sleep(time.Until(joined.Add(ttl + ttl/10))) // until its session wants to remove it
 	hold.Release()
-	if got := <-granted; !got.Held {
+	got := <-granted
+	if got.err != nil && !errors.Is(got.err, driver.ErrGone) {
+		t.Errorf("Await: %v", got.err)
+	}
+	if !got.Held {
 		return
 	}
-	sweeps(t, a, raw)
-	if k := join(t, b, aMutex("q")); k.Held {
-		t.Fatalf("two hold: %q", nodes(t, raw, "/a/q"))
-	}
+	sweeps(t, a.Opened, a.raw)
+	b.waits(aMutex("q"))
 }
 
 // Promise: a holder whose node is replaced by another goes on to hold: who waits behind it
@@ -266,18 +235,13 @@ func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
 // Promise: a Join that is repeated in another session is not served by the ticket of the
 // first, which goes with that.
 func TestAJoinIsNotServedByTheTicketOfAnEarlierSession(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	raw := connected(t, s.Addr)
-	a, b, c := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
+	a := alone(t)
 	r := aMutex("q")
-	holds(t, a, r)
+	a.holds(r)
 	r.Retry = true
-	holds(t, b, r)
+	a.next().holds(r)
 	noError(t, a.Close(limited(t)))
-	if w := join(t, c, aMutex("q")); w.Held {
-		t.Fatalf("two hold, since the first session has ended: %q", nodes(t, raw, "/a/q"))
-	}
+	a.next().waits(aMutex("q"))
 }
 
 // Promise: a session for which a server grants less than before proves nothing by
@@ -412,33 +376,22 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 // Promise: a waiter whose node is removed right before its turn has come is not granted, even
 // if it hears of both at once.
 func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	raw := connected(t, s.Addr)
-	via := zktest.NewProxy(t, s.Addr)
-	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, via.Addr), 20*time.Second)
+	a := alone(t)
+	b := a.next()
 	for i := range 30 {
 		q := fmt.Sprintf("q%d", i)
-		h := holds(t, a, aMutex(q))
-		w := join(t, b, aMutex(q))
-		all := nodes(t, raw, "/a/"+q)
-		slices.SortFunc(all, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
-		front, own := "/a/"+q+"/"+all[0], "/a/"+q+"/"+all[1]
-		var watched atomic.Int32
-		via.Observe(func(f zktest.Frame) {
-			if f.Reply && f.Op == zktest.OpGetData && (f.Path == front || f.Path == own) {
-				watched.Add(1)
-			}
-		})
-		granted := make(chan error, 1)
-		go func() { _, err := b.Await(limited(t), w); granted <- err }()
-		until(t, "it watches the holder and its own node", func() bool { return watched.Load() >= 2 })
-		hold := via.HoldReplies(zktest.With(zktest.OpEvent))
-		noError(t, raw.Delete(own, -1))
-		noError(t, a.Leave(limited(t), h, true))
+		h, w := a.holds(aMutex(q)), b.waits(aMutex(q))
+		own := "/a/" + q + "/" + nodeOf(t, a.raw, w)
+		wait := watching(b.via, "/a/"+q)
+		granted := b.awaits(w)
+		wait(2)                                       // the holder and its own node
+		noError(t, a.d.Raise(limited(t), "other", 0)) // they are answered
+		hold := b.via.HoldReplies(zktest.With(zktest.OpEvent))
+		noError(t, a.raw.Delete(own, -1))
+		a.leaves(h)
 		hold.Release()
-		if err := <-granted; !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("granted, and it does not stand: %q, %v", nodes(t, raw, "/a/"+q), err)
+		if got := <-granted; !errors.Is(got.err, driver.ErrGone) {
+			t.Fatalf("granted, and it does not stand: %q, %+v", a.nodes(q), got)
 		}
 	}
 }
