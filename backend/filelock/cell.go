@@ -62,16 +62,12 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (c driver.Cell, err 
 
 // Cells lists the cells that exist, and those that cannot be read: whoever loads these is told why.
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
-	all, bad := s.names(ctx, cells, prefix)
-	page, next := pageOf(all, from)
-	for _, name := range page {
+	next, err = s.page(ctx, cells, prefix, from, nil, func(name string) error {
 		c, err := s.Load(ctx, name, exchange.Follower{})
-		if err != nil && ctx.Err() != nil {
-			return nil, "", err
-		}
 		if c.Exists || err != nil {
 			names = append(names, name)
 		}
-	}
-	return names, next, bad.err()
+		return ctx.Err()
+	})
+	return names, next, err
 }

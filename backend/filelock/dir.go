@@ -26,15 +26,68 @@ const (
 )
 
 // dir is the directory of the locks. Other users may put anything into it, and replace what is in it:
-// so all is reached by the descriptors of the folders, as they were when they were looked at.
+// so all is reached by the descriptors of the folders, as they were when they were looked at. All clients
+// of this process share it, so that a crowd of them waits for its turn instead of asking the kernel.
 type dir struct {
-	path     string // absolute
-	mode     fs.FileMode
-	replaced func() // called when the directory was opened again
+	path    string // absolute
+	mode    fs.FileMode
+	clients map[*store]bool // guarded by directories.mu
+	alive   sync.Map        // IDs of the sessions of this process: no file needs to prove that they live
 
 	mu  sync.Mutex
 	at  map[string]place // by folder
 	old map[string]place // before the last replacement: calls under way may use them
+
+	rowsMu sync.Mutex
+	rows   map[[2]string]*rowFile // by folder and name; they stay open, so that most transactions open none
+}
+
+// directories are those that clients of this process have open, by mode and path.
+var directories = struct {
+	mu  sync.Mutex
+	all map[string]*dir
+}{all: map[string]*dir{}}
+
+func (d *dir) key() string { return fmt.Sprint(d.mode, d.path) }
+
+// openDir opens the directory for a client, and looks at it, whether other clients have it open or not.
+func openDir(path string, mode fs.FileMode, s *store) (*dir, error) {
+	directories.mu.Lock()
+	defer directories.mu.Unlock()
+	d := &dir{mode: mode, clients: map[*store]bool{}, rows: map[[2]string]*rowFile{}}
+	if err := d.make(path); err != nil {
+		return nil, err
+	}
+	if shared := directories.all[d.key()]; shared != nil {
+		d.closeFolders()
+		d = shared
+	}
+	directories.all[d.key()] = d
+	d.clients[s] = true
+	return d, nil
+}
+
+// close is called by each client, when its transactions have ended.
+func (d *dir) close(s *store) {
+	directories.mu.Lock()
+	defer directories.mu.Unlock()
+	if delete(d.clients, s); len(d.clients) > 0 {
+		return
+	}
+	delete(directories.all, d.key())
+	for _, r := range d.rows {
+		r.close()
+	}
+	d.closeFolders()
+}
+
+// relisten is called when the directory was opened again.
+func (d *dir) relisten() {
+	directories.mu.Lock()
+	defer directories.mu.Unlock()
+	for s := range d.clients {
+		s.relisten()
+	}
 }
 
 // place is a folder that is open.
@@ -43,25 +96,24 @@ type place struct {
 	is fs.FileInfo
 }
 
-func openDir(path string, mode fs.FileMode) (d *dir, err error) {
-	d = &dir{mode: mode, replaced: func() {}}
+// make makes the directory, if there is none, and opens it.
+func (d *dir) make(path string) (err error) {
 	if d.path, err = filepath.Abs(path); err != nil {
-		return nil, err
+		return err
 	}
 	up, err := ownPath(filepath.Dir(d.path))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	made := filepath.Join(up, filepath.Base(d.path))
-	err = d.whileUnfinished(d.path, func() error {
+	return d.denied(d.whileUnfinished(d.path, func() error {
 		err := os.Mkdir(made, d.folderMode())
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		d.at, err = d.prepare(err == nil)
 		return err
-	})
-	return d, d.denied(err)
+	}))
 }
 
 // ownPath resolves links, but none of another user, who could lead to anything later.
@@ -74,73 +126,63 @@ func ownPath(path string) (string, error) {
 }
 
 // prepare opens the directory, which may be new, makes the folders that are missing, and looks at all.
-func (d *dir) prepare(made bool) (_ map[string]place, err error) {
+func (d *dir) prepare(made bool) (at map[string]place, err error) {
 	real, err := ownPath(d.path)
 	if err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(real); err == nil && !st.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory", d.path)
-	}
-	at := map[string]place{}
-	defer func() {
-		if err != nil {
-			for _, p := range at {
-				p.Close()
-			}
-		}
-	}()
 	root, err := os.OpenRoot(real + "/") // no pipe is waited for
 	if err != nil {
 		return nil, named(d.path, err)
 	}
-	p, err := d.place(root, d.path)
-	if err != nil {
-		return nil, err
-	}
-	at[top] = p
-	if made {
-		if err := d.setMode(p, 0o002); err != nil {
-			return nil, err
+	at = map[string]place{}
+	defer func() {
+		if err != nil {
+			closeAll(at)
 		}
+	}()
+	if at[top], err = d.place(root, d.path); err == nil && made {
+		err = d.setMode(at[top], 0o002)
 	}
-	if err := d.checkPlace(); err != nil {
-		return nil, err
+	if err == nil {
+		err = d.checkPlace()
+	}
+	if err != nil {
+		return at, err
 	}
 	below, err := d.makeFolder(root, ".interlock")
 	if err != nil {
-		return nil, err
+		return at, err
 	}
 	defer below.Close()
 	for _, name := range []string{queues, cells, lives, mailboxes} {
-		if at[name], err = d.makeFolder(below.Root, name); err != nil {
-			delete(at, name)
-			return nil, err
+		p, err := d.makeFolder(below.Root, name)
+		if err != nil {
+			return at, err
 		}
+		if name == mailboxes {
+			p.Folder = folder.Of(p.Path, d.mode, p.Root)
+		}
+		at[name] = p
 	}
-	mail := at[mailboxes]
-	mail.Folder = folder.Of(mail.Path, d.mode, mail.Root)
-	at[mailboxes] = mail
 	return at, nil
 }
 
-func (d *dir) close() {
-	for _, p := range d.at {
-		p.Close()
-	}
-	for _, p := range d.old {
+func closeAll(at map[string]place) {
+	for _, p := range at {
 		p.Close()
 	}
 }
 
-// place is what a folder is that was opened. It closes the folder if it cannot tell.
-func (d *dir) place(root *os.Root, path string) (p place, err error) {
+func (d *dir) closeFolders() {
+	closeAll(d.at)
+	closeAll(d.old)
+}
+
+// place is what a folder is that was opened.
+func (d *dir) place(root *os.Root, path string) (place, error) {
 	st, err := root.Stat(".")
-	if err != nil {
-		root.Close()
-		return p, named(path, err)
-	}
-	return place{folder.Folder{Path: path, Mode: d.mode, Root: root}, st}, nil
+	return place{folder.Folder{Path: path, Mode: d.mode, Root: root}, st}, named(path, err)
 }
 
 // current returns a folder. If another one has its name now, or none, all are opened again, as they
@@ -153,11 +195,9 @@ func (d *dir) current(name string) (place, error) {
 		if err != nil {
 			return place{}, err
 		}
-		for _, p := range d.old {
-			p.Close()
-		}
+		closeAll(d.old)
 		d.at, d.old = at, d.at
-		go d.replaced()
+		go d.relisten()
 	}
 	return d.at[name], nil
 }
@@ -180,16 +220,6 @@ func (d *dir) in(name string) place {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.at[name]
-}
-
-// list lists a folder.
-func (p place) list() ([]string, error) {
-	f, err := p.Root.Open(".")
-	if err != nil {
-		return nil, named(p.Path, err)
-	}
-	defer f.Close()
-	return f.Readdirnames(-1)
 }
 
 // named has an error name the whole path.
@@ -245,13 +275,13 @@ func (d *dir) makeFolder(in *os.Root, name string) (p place, err error) {
 	if err != nil {
 		return p, named(path, err)
 	}
-	if p, err = d.place(root, path); err != nil {
-		return p, err
-	}
 	const bits = fs.ModeSetgid | fs.ModeSticky
-	if !os.SameFile(st, p.is) {
+	p, err = d.place(root, path)
+	switch {
+	case err != nil:
+	case !os.SameFile(st, p.is):
 		err = fmt.Errorf("%s is being replaced; remove it", path)
-	} else if made || d.shared() && owner(st) == os.Geteuid() && st.Mode()&bits != bits { // an earlier release has made it
+	case made || d.shared() && owner(st) == os.Geteuid() && st.Mode()&bits != bits: // an earlier release has made it
 		err = d.setMode(p, 0o022)
 	}
 	if err != nil {
@@ -297,8 +327,8 @@ func (s *store) names(ctx context.Context, folder, prefix string) (names []strin
 	if err != nil {
 		return nil, unread{err}
 	}
-	files, err := in.list()
-	bad.add(err)
+	files, err := in.List()
+	bad.add(named(in.Path, err))
 	for _, f := range files {
 		name, ok := unescape(f)
 		if strings.HasPrefix(f, long) {

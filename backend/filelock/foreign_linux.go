@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/flock"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // foreignID begins the ID of a program that is none of ours. Its number follows.
@@ -21,21 +21,10 @@ func holdings() []flock.Holding {
 	return slices.DeleteFunc(flock.Holdings(), func(l flock.Holding) bool { return l.Kind != "FLOCK" })
 }
 
-// inode is how /proc/locks names a file; "" if there is none.
-func inode(path string) string {
-	var st syscall.Stat_t
-	if syscall.Lstat(path, &st) != nil {
-		return ""
-	}
-	major := st.Dev>>8&0xfff | st.Dev>>32&^uint64(0xfff)
-	minor := st.Dev&0xff | st.Dev>>12&^uint64(0xff)
-	return fmt.Sprintf("%02x:%02x:%d", major, minor, st.Ino)
-}
-
 // foreign tells which other programs have locked the file of a queue, or wait for it.
 func (s *store) foreign(q *queue) (others []driver.Member) {
-	file := inode(s.dir.lockFile(q.Name))
-	if file == "" {
+	file, err := trust.Identify(s.dir.lockFile(q.Name))
+	if err != nil {
 		return nil
 	}
 	ours := map[int]int{} // how many locks of each process are of tickets
@@ -45,13 +34,10 @@ func (s *store) foreign(q *queue) (others []driver.Member) {
 		}
 	}
 	for _, h := range holdings() {
-		if h.File != file {
+		switch {
+		case h.File != file, h.PID == s.pid: // which is about to unlock it
 			continue
-		}
-		if h.PID == s.pid { // a lock of this client, which is about to unlock it
-			continue
-		}
-		if !h.Waits && ours[h.PID] > 0 {
+		case !h.Waits && ours[h.PID] > 0:
 			ours[h.PID]--
 			continue
 		}
@@ -78,17 +64,20 @@ func program(pid int) string {
 
 // foreignNames lists the files that are locked.
 func (s *store) foreignNames(prefix string) (names []string) {
-	files := map[string]bool{}
+	locked := map[trust.ID]bool{}
 	for _, h := range holdings() {
-		files[h.File] = true
+		locked[h.File] = true
 	}
-	if len(files) == 0 {
+	if len(locked) == 0 {
 		return nil
 	}
-	all, _ := s.dir.in(top).list()
+	all, _ := s.dir.in(top).List()
 	for _, f := range all {
 		name, ok := unescape(f)
-		if ok && strings.HasPrefix(name, prefix) && driver.CheckName(name) == nil && files[inode(s.dir.lockFile(name))] {
+		if !ok || !strings.HasPrefix(name, prefix) || driver.CheckName(name) != nil {
+			continue
+		}
+		if file, err := trust.Identify(s.dir.lockFile(name)); err == nil && locked[file] {
 			names = append(names, name)
 		}
 	}

@@ -5,7 +5,6 @@ package filelock
 import (
 	"os"
 
-	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/folder"
 )
 
@@ -30,27 +29,24 @@ func (s *store) live(id string) (*os.File, error) {
 		return nil, errClosed
 	}
 	s.lives[id] = f
+	s.dir.alive.Store(id, true)
 	return f, nil
 }
 
 // copied reports whether another file has the name of the session's: the directory was replaced by a copy.
-// That file has no lock, so the death of the process would not be noticed.
+// That file has no lock, so the death of the process would not be noticed. A missing file proves nothing.
 func (s *store) copied(id string) bool {
 	in, err := s.dir.current(lives)
 	if err != nil {
 		return false
 	}
+	named, missing := in.Root.Lstat(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.lives[id]
-	if f == nil {
+	if missing != nil || s.lives[id] == nil {
 		return false
 	}
-	named, err := in.Root.Lstat(id)
-	if err != nil {
-		return false // a missing file proves nothing
-	}
-	st, err := f.Stat()
+	st, err := s.lives[id].Stat()
 	return err == nil && !os.SameFile(st, named)
 }
 
@@ -60,6 +56,7 @@ func (s *store) die(id string) {
 	defer s.mu.Unlock()
 	if f := s.lives[id]; f != nil {
 		_ = s.dir.in(lives).Root.Remove(id)
+		s.dir.alive.Delete(id)
 		f.Close()
 		delete(s.lives, id)
 	}
@@ -67,30 +64,14 @@ func (s *store) die(id string) {
 
 // dead reports whether a session has certainly no process any more. A missing file proves nothing:
 // another program may have removed it. Neither does a copy.
-func (s *store) dead(of exchange.Session) bool {
-	free, copied := s.deserted(of.ID)
+func (s *store) dead(session string) bool {
+	free, copied := s.deserted(session)
 	return free && !copied
-}
-
-// deadOnce is dead for a transaction, which asks about each session once.
-func (s *store) deadOnce() func(exchange.Session) bool {
-	known := map[string]bool{}
-	return func(of exchange.Session) bool {
-		dead, asked := known[of.ID]
-		if !asked {
-			dead = s.dead(of)
-			known[of.ID] = dead
-		}
-		return dead
-	}
 }
 
 // deserted reports whether the file of a session has no lock, and whether it is a copy.
 func (s *store) deserted(id string) (free, copied bool) {
-	s.mu.Lock()
-	_, mine := s.lives[id]
-	s.mu.Unlock()
-	if mine || id == "" {
+	if _, ours := s.dir.alive.Load(id); ours || id == "" {
 		return false, false
 	}
 	f, err := s.dir.in(lives).OpenFile(id, os.O_RDONLY)

@@ -15,10 +15,12 @@ import (
 // message is an event for a mailbox. Granted has the queue only: the client looks which of its
 // tickets are granted, and locks the file for them.
 type message struct {
-	To    string `json:"-"`
 	Event exchange.Event
 	Over  string `json:",omitempty"` // a ticket that has ended by itself: its file is unlocked
 }
+
+// over is the type of an event that says this of its ticket.
+const over = exchange.Wake
 
 // Listen receives messages by a datagram socket, and is told by the kernel when files are closed.
 func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive func(exchange.Event)) error {
@@ -58,7 +60,10 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 func (s *store) open(data []byte) {
 	var m message
 	if json.Unmarshal(data, &m) == nil {
-		s.deliver(m)
+		if m.Over != "" {
+			s.locks.release(m.Over)
+		}
+		s.deliver(m.Event)
 	}
 }
 
@@ -69,21 +74,25 @@ func (s *store) relisten() {
 	}
 }
 
-// post sends a message. If it is lost, heartbeats make up for it.
-func (s *store) post(m message) {
-	switch m.To {
+// post sends an event. If it is lost, heartbeats make up for it.
+func (s *store) post(mailbox string, ev exchange.Event) {
+	switch mailbox {
 	case "":
 		return
 	case s.mailbox:
-		s.deliver(m)
+		s.deliver(ev)
 		return
+	}
+	m := message{Event: ev}
+	if ev.Type == over {
+		m.Over = ev.ID
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
 		return
 	}
 	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
-		err := s.dir.in(mailboxes).Send(s.sender, m.To, data)
+		err := s.dir.in(mailboxes).Send(s.sender, mailbox, data)
 		if !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOBUFS) {
 			return
 		}
@@ -92,13 +101,9 @@ func (s *store) post(m message) {
 }
 
 // deliver passes on an event.
-func (s *store) deliver(m message) {
-	if m.Over != "" {
-		s.locks.release(m.Over)
-	}
-	ev := m.Event
+func (s *store) deliver(ev exchange.Event) {
 	switch {
-	case ev.Type == exchange.Removed:
+	case ev.Type == exchange.Removed, ev.Type == over:
 		s.locks.release(ev.ID)
 	case ev.Type == exchange.Granted && ev.Queue != "":
 		s.turn(ev.Queue)
@@ -126,7 +131,7 @@ func (s *store) turn(queue string) {
 		events = []exchange.Event{{Type: exchange.Wake}}
 	}
 	for _, ev := range events {
-		s.deliver(message{Event: ev})
+		s.deliver(ev)
 	}
 }
 
@@ -134,8 +139,8 @@ func (s *store) turn(queue string) {
 // of a session whose process may be dead.
 func (s *store) closed(queue, id string) {
 	if queue == "" {
-		if s.dead(exchange.Session{ID: id}) {
-			s.deliver(message{})
+		if s.dead(id) {
+			s.deliver(exchange.Event{Type: exchange.Wake})
 		}
 		return
 	}

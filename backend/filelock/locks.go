@@ -5,9 +5,7 @@ package filelock
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,66 +18,63 @@ import (
 type locks struct {
 	s      *store
 	mu     sync.Mutex
-	files  map[string]*locked
-	closed bool
-
-	timer  *time.Timer // fires when the first of the tickets may have expired
-	first  time.Time   // then
+	files  map[string]*locked // nil: closed
 	lapses sync.WaitGroup
 }
 
 type locked struct {
 	queue string
-	end   time.Time // guarded by locks.mu
+	end   time.Time // of the ticket; guarded by locks.mu
+	timer *time.Timer
 
-	mu   sync.Mutex
-	file *os.File
-	id   trust.ID
+	mu sync.Mutex
+	lockFile
 	has  bool // the lock
 	over bool // the ticket does not stand any more
 }
 
-// take locks the file of a queue for a ticket, unless another program has locked it. Then the file
-// stays open: to close it would be news for those who watch it. Idle is a file that is open, or nil.
-func (l *locks) take(queue, id string, exclusive bool, end time.Time, idle **locked) (has bool, err error) {
-	f, err := l.of(queue, id, end, idle)
-	if err != nil {
-		return false, err
+// lockFile is a file that other programs lock, too. Its file is nil if it is not open.
+type lockFile struct {
+	file *os.File
+	id   trust.ID
+}
+
+func (f *lockFile) close() {
+	if f.file != nil {
+		f.file.Close()
 	}
+	f.file = nil
+}
+
+// take locks the file of a queue for a ticket, unless another program has locked it. Then the file
+// stays open: to close it would be news for those who watch it. Idle may be open already.
+func (l *locks) take(queue, id string, exclusive bool, end time.Time, idle *lockFile) (has bool, err error) {
+	l.mu.Lock()
+	f := l.files[id]
+	switch {
+	case l.files == nil:
+		l.mu.Unlock()
+		return false, errClosed
+	case f == nil:
+		f = &locked{queue: queue, lockFile: *idle}
+		f.timer = time.AfterFunc(time.Hour, func() { l.lapse(id, f) })
+		l.files[id], *idle = f, lockFile{}
+	}
+	l.mu.Unlock()
+	l.until(id, end)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.over:
-		return false, nil
-	case f.has:
-		return true, nil
+	if f.over || f.has {
+		return f.has, nil
 	}
 	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(f.file, queue, id) {
 		err = l.try(f, exclusive) // it may have been unlocked before it was watched
 	}
 	if err != nil {
 		f.close()
+		f.has = false
 	}
 	return f.has, err
-}
-
-// of returns the file for a ticket, and has the timer fire at its end.
-func (l *locks) of(queue, id string, end time.Time, idle **locked) (*locked, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, errClosed
-	}
-	f := l.files[id]
-	if f == nil {
-		if f, *idle = *idle, nil; f == nil {
-			f = &locked{queue: queue}
-		}
-		l.files[id] = f
-	}
-	f.end = end
-	l.setTimer(end)
-	return f, nil
 }
 
 // try tries to lock the file that has the name now.
@@ -102,25 +97,24 @@ func (l *locks) try(f *locked, exclusive bool) (err error) {
 		if err != nil || isOf(f.id, path) {
 			return err
 		}
-		f.file.Close()
-		f.file, f.has = nil, false
+		f.close()
+		f.has = false
 	}
 	return fmt.Errorf("%s is replaced all the time", path)
 }
 
 // share turns an exclusive lock into a shared one. Where the kernel does not do that in one step,
 // another program may come first; then the lock is lost.
-func (l *locks) share(id string) bool {
-	f := l.get(id)
-	if f == nil {
-		return false
+func (l *locks) share(id string) (has bool) {
+	if f := l.get(id); f != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.has {
+			f.has, _ = flock.TryShared(f.file)
+		}
+		has = f.has
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.has {
-		f.has, _ = flock.TryShared(f.file)
-	}
-	return f.has
+	return has
 }
 
 // intact reports false if the file of a holder was removed or replaced: then others lock another
@@ -145,115 +139,68 @@ func (l *locks) get(id string) *locked {
 func (l *locks) until(id string, end time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.files[id]; f != nil {
-		f.end = end
-		l.setTimer(end)
-	}
-}
-
-// setTimer has the timer fire at an end, or earlier.
-func (l *locks) setTimer(end time.Time) {
-	if l.closed || l.timer != nil && !l.first.After(end) {
-		return
-	}
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-	l.first = end
-	l.timer = time.AfterFunc(max(end.Sub(l.s.now()), time.Millisecond), l.lapseAll)
-}
-
-// lapseAll is called by the timer.
-func (l *locks) lapseAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.s.now()
-	l.timer = nil
-	for id, f := range l.files {
-		switch {
-		case l.closed:
-		case f.end.After(now):
-			l.setTimer(f.end)
-		default:
-			l.lapses.Go(func() { l.lapse(id, f) })
-		}
-	}
-}
-
-// release is called for each ticket that does not stand any more. It unlocks the file also for
-// children that have just been forked, which a close would not.
-func (l *locks) release(id string) {
-	if f := l.forget(id); f != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.over = true
-		f.unlock()
-		f.close()
-	}
-}
-
-// leave is release for a ticket that its own client takes out. The file stays open, for the next one.
-func (l *locks) leave(id string, idle **locked) {
-	f := l.forget(id)
+	f := l.files[id]
 	if f == nil {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.unlock(); *idle == nil {
-		*idle = f
-	} else {
-		f.close()
+	f.end = end
+	f.timer.Reset(max(end.Sub(l.s.now()), time.Millisecond))
+}
+
+// release is called for each ticket that does not stand any more.
+func (l *locks) release(id string) {
+	var f lockFile
+	l.leave(id, &f)
+	f.close()
+}
+
+// leave is release for a ticket that its own client takes out. The file stays open, for the next one.
+func (l *locks) leave(id string, idle *lockFile) {
+	l.mu.Lock()
+	f := l.files[id]
+	delete(l.files, id)
+	l.mu.Unlock()
+	if f != nil {
+		f.release()
+		idle.close()
+		*idle = f.lockFile
 	}
 }
 
-func (l *locks) forget(id string) *locked {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.files[id]
-	delete(l.files, id)
-	return f
-}
-
-func (f *locked) unlock() {
+// release unlocks the file also for children that have just been forked, which a close would not.
+func (f *locked) release() {
+	f.timer.Stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.has {
 		_ = flock.Unlock(f.file)
 	}
-	f.has = false
+	f.has, f.over = false, true
 }
 
-func (f *locked) close() {
-	if f.file != nil {
-		f.file.Close()
-	}
-	f.file, f.has = nil, false
-}
-
-// lapse is called when a ticket may have expired without its session having noticed: nothing else
-// would unlock the file.
+// lapse is called by the timer when a ticket may have expired without its session having noticed: nothing
+// else would unlock the file.
 func (l *locks) lapse(id string, f *locked) {
+	l.mu.Lock()
+	if l.files[id] != f {
+		l.mu.Unlock()
+		return
+	}
+	l.lapses.Add(1)
+	l.mu.Unlock()
+	defer l.lapses.Done()
 	ctx, cancel := context.WithTimeout(l.s.ctx, time.Second)
 	defer cancel()
-	var end time.Time
 	err := l.s.change(ctx, f.queue, func(x *queueTx) error {
-		if t := x.Ticket(id); t == nil {
-			l.release(id)
-		} else {
-			end = t.End
+		if t := x.find(id); t != nil {
+			l.until(id, t.End)
 		}
 		return nil
 	})
-	now := l.s.now()
 	l.mu.Lock()
-	last := l.files[id] == f && err != nil && !f.end.After(now) // the row cannot be read, and proves nothing for the holder any more
-	if l.files[id] == f && !last {
-		if end.After(f.end) {
-			f.end = end
-		}
-		l.setTimer(f.end)
-	}
+	last := err != nil && l.files[id] == f && !f.end.After(l.s.now())
 	l.mu.Unlock()
-	if last {
+	if last { // the row cannot be read, and proves nothing for the holder any more
 		l.release(id)
 	}
 }
@@ -261,11 +208,12 @@ func (l *locks) lapse(id string, f *locked) {
 // close gives up all.
 func (l *locks) close() {
 	l.mu.Lock()
-	l.closed = true
-	all := slices.Collect(maps.Keys(l.files))
+	all := l.files
+	l.files = nil
 	l.mu.Unlock()
-	for _, id := range all {
-		l.release(id)
+	for _, f := range all {
+		f.release()
+		f.close()
 	}
 	l.lapses.Wait()
 }

@@ -20,7 +20,7 @@ type queue struct {
 	rows.Queue
 	pids      map[string]int           // by ID of the ticket: of the client that has locked the file for it
 	holds     map[string]time.Duration // by ID of the ticket: for how long it is to be held from then on
-	Unlocking time.Time                // until then, the client of a ticket that another one took out may have the file locked
+	Unlocking time.Time                // until then, the client of a ticket that was taken out may have the file locked
 	anew      bool                     // if the row is damaged, it begins anew: for Raise
 
 	Written time.Time // when the row was written
@@ -146,7 +146,13 @@ func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(x *
 		}
 		qx := &queueTx{tx: x, queue: q, stood: slices.Clone(q.Tickets)}
 		q.Token = max(q.Token, clockToken()-1)
-		q.Dead = s.deadOnce()
+		alive := "" // the last that was asked about: the row is settled twice
+		q.Dead = func(of exchange.Session) (dead bool) {
+			if dead = of.ID != alive && s.dead(of.ID); !dead {
+				alive = of.ID
+			}
+			return dead
+		}
 		x.Exchange = rows.Begin(q, x.Now)
 		qx.apply()
 		err := f(qx)
@@ -234,7 +240,7 @@ func (x *queueTx) left(t *rows.Ticket) {
 	case x.pids[t.ID] != 0:
 		x.Unlocking = x.Now.Add(unlocksWithin)
 	}
-	x.messages = append(x.messages, message{To: t.Session.Mailbox, Over: t.ID})
+	x.Events = append(x.Events, rows.Event{Mailbox: t.Session.Mailbox, Event: exchange.Event{Type: over, ID: t.ID}})
 }
 
 // unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,

@@ -27,34 +27,39 @@ func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (sn
 			m.Units = min(m.Units, snap.Capacity)
 			snap.Members = append(snap.Members, m)
 		}
-		slices.SortStableFunc(snap.Members, func(a, b driver.Member) int { return rank(a) - rank(b) })
+		rank := map[bool]int{true: 0, false: 1} // holders are in front of waiters
+		slices.SortStableFunc(snap.Members, func(a, b driver.Member) int { return rank[a.Held] - rank[b.Held] })
 		return nil
 	})
 	return snap, err
 }
 
-// rank puts holders in front of waiters.
-func rank(m driver.Member) int {
-	if m.Held {
-		return 0
-	}
-	return 1
-}
-
 // List reads queues that have a row, and files that other programs have locked.
 func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.Snapshot, next string, err error) {
-	all, bad := s.names(ctx, queues, prefix)
-	names, next := pageOf(append(all, s.foreignNames(prefix)...), from)
-	for _, name := range names {
+	next, err = s.page(ctx, queues, prefix, from, s.foreignNames(prefix), func(name string) error {
 		q, err := s.Read(ctx, name, exchange.Follower{})
-		if err != nil && ctx.Err() != nil {
-			return nil, "", err
-		}
-		if bad.add(err); len(q.Members) > 0 {
+		if len(q.Members) > 0 {
 			list = append(list, q)
 		}
+		return err
+	})
+	return list, next, err
+}
+
+// page reads rows of a folder, and what is named besides. What cannot be read hides no other.
+func (s *store) page(
+	ctx context.Context, folder, prefix, from string, more []string, read func(name string) error,
+) (next string, err error) {
+	all, bad := s.names(ctx, folder, prefix)
+	names, next := pageOf(append(all, more...), from)
+	for _, name := range names {
+		err := read(name)
+		if err != nil && ctx.Err() != nil {
+			return "", err
+		}
+		bad.add(err)
 	}
-	return list, next, bad.err()
+	return next, bad.err()
 }
 
 // pageOf returns the first names after from, and where the next page goes on.

@@ -4,7 +4,6 @@ package filelock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -15,57 +14,49 @@ func (s *store) Renew(ctx context.Context, of exchange.Session, refs []exchange.
 	if s.copied(of.ID) {
 		return exchange.Renewal{}, driver.ErrSession
 	}
-	named := map[exchange.Ref]bool{}
-	for _, ref := range refs[:extend] {
-		named[ref] = true
+	all, err := s.look(ctx, of, refs, extend)
+	for i := extend; i < len(all); i++ {
+		all[i].Stray = !all[i].Fixed
 	}
-	all, err := s.look(ctx, of, refs, named)
 	return exchange.Renewal{Tickets: all}, err
 }
 
 func (s *store) Look(ctx context.Context, of exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
-	return s.look(ctx, of, refs, nil)
+	return s.look(ctx, of, refs, 0)
 }
 
-// look reads the status of tickets, for a heartbeat after it has extended those that are named. If
-// a queue cannot be read, the others can.
-func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.Ref, named map[exchange.Ref]bool) (all []exchange.Status, err error) {
+// look reads the status of tickets, for a heartbeat after it has extended the first of them. If a queue
+// cannot be read, the others can.
+func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.Ref, extend int) (all []exchange.Status, err error) {
 	all = make([]exchange.Status, len(refs)) // each is gone
 	in := map[string][]int{}
-	var order []string
 	for i, ref := range refs {
-		if in[ref.Queue] == nil {
-			order = append(order, ref.Queue)
-		}
 		in[ref.Queue] = append(in[ref.Queue], i)
 	}
-	read := 0
-	for _, queue := range order {
+	failures := 0
+	for queue, tickets := range in {
 		failed := s.change(ctx, queue, func(x *queueTx) error {
-			for _, i := range in[queue] {
+			for _, i := range tickets {
 				t := x.find(refs[i].ID)
-				extend := named[refs[i]]
-				if t != nil && extend && t.Session.ID == of.ID && !s.locks.intact(t.ID) {
+				if t != nil && i < extend && t.Session.ID == of.ID && !s.locks.intact(t.ID) {
 					x.drop(t, false)
 				}
-				if x.Look(of, refs[i].ID, extend).State == exchange.Gone {
-					continue
+				if x.Look(of, refs[i].ID, i < extend).State != exchange.Gone {
+					all[i] = x.status(t)
 				}
-				all[i] = x.status(t)
-				all[i].Stray = named != nil && !extend && !t.Fixed
 			}
 			return x.unlockable
 		})
 		if failed == nil {
-			read++
 			continue
 		}
-		err = errors.Join(err, failed)
-		for _, i := range in[queue] {
+		failures++
+		err = failed
+		for _, i := range tickets {
 			all[i] = exchange.Status{State: exchange.NotAsked}
 		}
 	}
-	if read > 0 {
+	if failures < len(in) {
 		err = nil
 	}
 	return all, err

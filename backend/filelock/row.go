@@ -127,10 +127,6 @@ func (p *page) text(slot int) (text []byte, whole bool) {
 	case h.at < pageSize || h.at > farthest || h.size > maxRow:
 		return nil, false
 	default:
-		st, err := p.file.Stat()
-		if err != nil || h.at+h.size > uint64(st.Size()) {
-			return nil, false
-		}
 		p.long = slices.Grow(p.long[:0], int(h.size))
 		text = p.long[:h.size]
 		if _, err := p.file.ReadAt(text, int64(h.at)); err != nil {

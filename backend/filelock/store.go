@@ -35,7 +35,6 @@ type store struct {
 	sender  *net.UnixConn                // sends to the mailboxes of others
 	receive atomic.Pointer[func(exchange.Event)]
 
-	rows         *rowFiles
 	locks        locks
 	watch        watch
 	mu           sync.Mutex
@@ -50,12 +49,11 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 		return nil, err
 	}
 	s := &store{clock: clock, pid: os.Getpid(), mailbox: exchange.NewMailbox(), lives: map[string]*os.File{}}
-	if s.rows, err = openRows(path, mode, s); err != nil {
+	if s.dir, err = openDir(path, mode, s); err != nil {
 		return nil, err
 	}
-	s.dir = s.rows.dir
 	if s.sender, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}); err != nil {
-		s.rows.close(s)
+		s.dir.close(s)
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -116,12 +114,13 @@ func (s *store) Close() {
 	s.cancel()
 	s.locks.close()
 	s.mu.Lock()
-	for _, f := range s.lives {
+	for id, f := range s.lives {
+		s.dir.alive.Delete(id)
 		f.Close()
 	}
 	s.lives = nil
 	s.mu.Unlock()
 	s.transactions.Wait()
-	s.rows.close(s)
+	s.dir.close(s)
 	s.sender.Close()
 }

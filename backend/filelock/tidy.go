@@ -33,28 +33,26 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 // their tokens. A token that is ahead of the clock stays where it is: it may have been raised for this
 // queue alone.
 func (s *store) forget(ctx context.Context, idle time.Duration) error {
-	names, bad := s.names(ctx, queues, "")
-	err := bad.err()
 	s.mu.Lock()
-	page, next := pageOf(names, s.tidied)
-	s.tidied = next
+	from := s.tidied
 	s.mu.Unlock()
-	for _, name := range page {
+	next, err := s.page(ctx, queues, "", from, nil, func(name string) error {
 		st, _ := s.dir.in(queues).Root.Lstat(escape(name))
 		if st == nil || time.Since(st.ModTime()) < idle {
-			continue
+			return nil
 		}
-		err = errors.Join(err, s.change(ctx, name, func(x *queueTx) (err error) {
-			if len(x.Tickets)+len(x.Tombstones)+len(x.Followers) == 0 && !x.Unclean && !x.Resized && !x.Unlocking.After(x.Now) && x.Token <= clockToken() {
+		return s.change(ctx, name, func(x *queueTx) (err error) {
+			says := len(x.Tickets)+len(x.Tombstones)+len(x.Followers) > 0 || x.Unclean || x.Resized || x.Unlocking.After(x.Now)
+			if !says && x.Token <= clockToken() {
 				_, err = s.floor(ctx, x.Token)
 				x.useless = err == nil
 			}
 			return err
-		}))
-		if ctx.Err() != nil {
-			break
-		}
-	}
+		})
+	})
+	s.mu.Lock()
+	s.tidied = next
+	s.mu.Unlock()
 	return err
 }
 
@@ -64,7 +62,7 @@ func (s *store) old(ctx context.Context, folder string, ours, deserted func(name
 	if err != nil {
 		return err
 	}
-	files, err := in.list()
+	files, err := in.List()
 	for _, name := range files {
 		st, _ := in.Root.Lstat(name)
 		if st == nil || st.IsDir() || !ours(name) || time.Since(st.ModTime()) < aDay {

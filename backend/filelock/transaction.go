@@ -26,20 +26,19 @@ type tx struct {
 	rebooted bool           // the row was written before the machine was booted
 	durable  bool           // the row outlasts a power loss
 	useless  bool           // the file of the row is to be removed
-	messages []message      // are sent after Events
 }
 
 // row is what a file has: its fields are read and written by a codec.
 type row interface{ fields(c *codec) }
 
-// transact makes a transaction. Its messages are sent when the row is written.
+// transact makes a transaction. Its events are sent when the row is written.
 func (s *store) transact(ctx context.Context, folder, file string, r row, f func(x *tx) error) error {
 	if !s.begin() {
 		return errClosed
 	}
 	defer s.transactions.Done()
-	x := &tx{Exchange: &rows.Exchange{}, s: s, file: s.rows.use(folder, file)}
-	defer s.rows.leave(x.file)
+	x := &tx{Exchange: &rows.Exchange{}, s: s, file: s.dir.use(folder, file)}
+	defer s.dir.leave(x.file)
 	if err := x.file.lock(ctx, s); err != nil {
 		return err
 	}
@@ -47,10 +46,7 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 	err := x.run(r, f)
 	x.file.unlock()
 	for _, ev := range x.Events {
-		s.post(message{To: ev.Mailbox, Event: ev.Event})
-	}
-	for _, m := range x.messages {
-		s.post(m)
+		s.post(ev.Mailbox, ev.Event)
 	}
 	return err
 }
@@ -100,7 +96,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 		}
 	}
 	if written != nil {
-		x.Events, x.messages, err = nil, nil, errors.Join(written, err)
+		x.Events, err = nil, errors.Join(written, err)
 	}
 	return err
 }

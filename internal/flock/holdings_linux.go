@@ -1,10 +1,13 @@
 package flock
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // Holding is a line of /proc/locks: a process that has a lock of a file, or waits for it.
@@ -12,9 +15,8 @@ type Holding struct {
 	Kind      string // FLOCK, POSIX and others
 	Exclusive bool
 	Waits     bool
-	PID       int    // 0 or less: in another container
-	File      string // the device and the inode, as the kernel names them
-	Inode     uint64
+	PID       int // 0 or less: in another container
+	File      trust.ID
 }
 
 // Holdings reads who has locked files. The kernel tells of processes that this one can see.
@@ -38,8 +40,10 @@ func holdings(text string) (all []Holding) {
 			continue
 		}
 		pid, _ := strconv.Atoi(f[4])
-		inode, _ := strconv.ParseUint(f[5][strings.LastIndexByte(f[5], ':')+1:], 10, 64)
-		h := Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid, File: f[5], Inode: inode}
+		h := Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid}
+		var major, minor uint64
+		_, _ = fmt.Sscanf(f[5], "%x:%x:%d", &major, &minor, &h.File.Ino)
+		h.File.Dev = major&0xfff<<8 | major&^0xfff<<32 | minor&0xff | minor&^0xff<<12
 		// A line comes again if locks come while the kernel tells of them, and only one can be this.
 		if h.Kind == "FLOCK" && h.Exclusive && !h.Waits && slices.Contains(all, h) {
 			continue

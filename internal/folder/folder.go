@@ -138,6 +138,16 @@ func (f Folder) OpenFile(name string, how int) (*os.File, error) {
 	return nil, driver.Permanent(fmt.Errorf("%s %s", f.File(name), what))
 }
 
+// List lists the files.
+func (f Folder) List() ([]string, error) {
+	dir, err := f.Root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(-1)
+}
+
 // Has says whether there is a file of that name.
 func (f Folder) Has(name string) bool {
 	_, err := f.Root.Lstat(name)

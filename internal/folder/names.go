@@ -26,15 +26,7 @@ const patience = 30 * time.Second
 // Clear removes files of sessions and clients that have died unnoticed. Those of the last minutes
 // stay, and those that are in use, by ID of the session or name of the mailbox.
 func (f Folder) Clear(used map[string]bool, m *Mailbox, minutes time.Duration) {
-	dir, err := f.Root.Open(".")
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	files, err := dir.Readdirnames(-1)
-	if err != nil {
-		return
-	}
+	files, _ := f.List()
 	for _, name := range files {
 		info, err := f.Root.Lstat(name)
 		if err != nil || time.Since(info.ModTime()) < minutes {

@@ -19,7 +19,7 @@ func look(files []string) (who []string) {
 		}
 	}
 	for _, l := range flock.Holdings() {
-		if l.Exclusive && !l.Waits && slices.Contains(inodes, l.Inode) && l.PID > 0 && l.PID != os.Getpid() {
+		if l.Exclusive && !l.Waits && slices.Contains(inodes, l.File.Ino) && l.PID > 0 && l.PID != os.Getpid() {
 			who = append(who, process(l.PID))
 		}
 	}
