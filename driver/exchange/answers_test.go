@@ -11,7 +11,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
@@ -20,7 +19,7 @@ import (
 // is answered later.
 func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 			close(asked)
 			<-answer
@@ -44,7 +43,7 @@ func TestAJoinThatIsAnsweredAfterItsLeave(t *testing.T) {
 // ask whether it stands.
 func TestAJoinThatIsRepeatedAfterItsLeave(t *testing.T) {
 	joins := 0
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join:  func(context.Context, exchange.Join) (exchange.Status, error) { joins++; return held, nil },
 		Leave: func(context.Context, exchange.Leave) (bool, error) { return false, nil },
 	})
@@ -66,7 +65,7 @@ func TestAJoinThatIsRepeatedAfterItsLeave(t *testing.T) {
 // no more than the last renewal does: that one may have come long ago.
 func TestAJoinThatFindsItsTicket(t *testing.T) {
 	first := true
-	s := opened(t, exchangetest.Script{Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+	s := opened(t, Script{Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 		if first {
 			first = false
 			return exchange.Status{}, context.DeadlineExceeded
@@ -95,7 +94,7 @@ func TestARenewalProvesNothingForWhatHasAnEndOfItsOwn(t *testing.T) {
 		"a stray": {State: exchange.Held, Token: 7, Stray: true, Left: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := opened(t, exchangetest.Script{Join: says(held), Renew: renews(always(own)), Look: sees(always(own))})
+			s := opened(t, Script{Join: says(held), Renew: renews(always(own)), Look: sees(always(own))})
 			r := request()
 			k := errtest.Must(s.Join(t.Context(), r))(t)
 			time.Sleep(time.Millisecond)
@@ -114,7 +113,7 @@ func TestARenewalProvesNothingForWhatHasAnEndOfItsOwn(t *testing.T) {
 func TestTheEventOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 	events := make(chan exchange.Event)
 	granted := exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Hold: time.Hour, Left: 59 * time.Minute}
-	s := opened(t, exchangetest.Script{Join: says(waits), Look: sees(always(granted)), Listen: listens(closed(), events)})
+	s := opened(t, Script{Join: says(waits), Look: sees(always(granted)), Listen: listens(closed(), events)})
 	r := request()
 	r.Hold = time.Hour
 	k, err := s.Join(t.Context(), r)
@@ -133,7 +132,7 @@ func TestTheEventOfAGrantForAFixedTimeIsAskedAbout(t *testing.T) {
 
 // Promise: Await of a ticket whose Join has not arrived says so.
 func TestAwaitOfATicketWhoseJoinHasNotArrived(t *testing.T) {
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join:   noAnswer,
 		Look:   sees(always(exchange.Status{State: exchange.Gone})),
 		Listen: listens(closed(), nil),
@@ -152,7 +151,7 @@ func TestAwaitOfATicketWhoseJoinHasNotArrived(t *testing.T) {
 func TestTheFirstInLineRemovesTheDead(t *testing.T) {
 	var settled atomic.Bool
 	over := time.Now().Add(time.Millisecond)
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: says(exchange.Status{State: exchange.Waiting, Due: time.Millisecond}),
 		Settle: func(context.Context, string) (bool, error) {
 			settled.Store(!time.Now().Before(over))
@@ -177,7 +176,7 @@ func TestTheFirstInLineRemovesTheDead(t *testing.T) {
 func TestAHeartbeatThatIsAnsweredLate(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	var heartbeats atomic.Int32
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: says(held), Look: sees(always(held)),
 		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
 			if heartbeats.Add(1) == 1 {
@@ -211,7 +210,7 @@ func TestWaitersLookInTheirOrder(t *testing.T) {
 		began := time.Now()
 		var looked []time.Duration
 		ahead := 0
-		s, _ := listening(t, exchangetest.Script{
+		s, _ := listening(t, Script{
 			Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 				ahead++
 				return exchange.Status{State: exchange.Waiting, Due: time.Second, Ahead: ahead - 1}, nil

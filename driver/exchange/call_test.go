@@ -11,7 +11,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
@@ -38,7 +37,7 @@ func (c *crowd) busy(ctx context.Context, what string) error {
 
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{begun: make(chan string, 100), end: make(chan struct{})}
-	c.Opened = opened(t, exchangetest.Script{
+	c.Opened = opened(t, Script{
 		Join: func(ctx context.Context, _ exchange.Join) (exchange.Status, error) { return waits, c.busy(ctx, "join") },
 		Leave: func(ctx context.Context, l exchange.Leave) (bool, error) {
 			c.tombs.Store(int64(l.Tombstone))

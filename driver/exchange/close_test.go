@@ -8,7 +8,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -17,7 +16,7 @@ import (
 func TestCloseNamesWhatLeavesWaitersFirst(t *testing.T) {
 	next := held
 	var named []string
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: func(context.Context, exchange.Join) (exchange.Status, error) { return next, nil },
 		Keep: func(context.Context, exchange.Session, exchange.Ref, time.Duration) error { return nil },
 		End: func(_ context.Context, _ exchange.Session, tickets []exchange.Leave) ([]string, error) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
@@ -17,7 +16,7 @@ import (
 // answered only after the client had looked at all that waits, is looked at once more.
 func TestListeningBeginsWhileAJoinIsUnderWay(t *testing.T) {
 	up, asked, answer := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Listen: listens(up, nil), Look: sees(always(held)),
 		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 			close(asked)
@@ -57,7 +56,7 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 	first := true
 	r := request()
 	var strays []exchange.Ref
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Detach: func(_ context.Context, _ exchange.Session, tickets []exchange.Ref) error {
 			strays = tickets
 			return nil
@@ -102,7 +101,7 @@ func TestAHeartbeatThatCrossesAJoin(t *testing.T) {
 // long as it is not left its ticket is a stray.
 func TestAJoinWithoutAnAnswer(t *testing.T) {
 	var refused time.Duration
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: noAnswer,
 		Leave: func(_ context.Context, l exchange.Leave) (bool, error) {
 			refused = l.Tombstone
@@ -132,7 +131,7 @@ func TestAJoinWithoutAnAnswer(t *testing.T) {
 // Promise: a heartbeat says nothing of a ticket whose Join has no reply, if the backend has not got it: the
 // Join may arrive yet.
 func TestAHeartbeatDoesNotKnowWhatMayCome(t *testing.T) {
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join:  noAnswer,
 		Renew: renews(always(exchange.Status{State: exchange.Gone})),
 	})
@@ -150,7 +149,7 @@ func TestAnAnswerFromBeforeTheGrantChangesNothing(t *testing.T) {
 		granted := exchange.Status{State: exchange.Held, Token: 7, Tag: 3, Fixed: true, Hold: time.Hour, Left: time.Hour}
 		slow := make(chan struct{})
 		var left exchange.Leave
-		s, send := listening(t, exchangetest.Script{
+		s, send := listening(t, Script{
 			Join: says(exchange.Status{State: exchange.Waiting, Tag: 2}),
 			Look: func(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
 				<-slow

@@ -10,7 +10,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
@@ -27,7 +26,7 @@ var unproven = map[string]exchange.Event{
 }
 
 // listening is a session whose client hears what a test sends: to the ticket with this ID.
-func listening(t *testing.T, script exchangetest.Script) (*driver.Opened, func(id string, ev exchange.Event)) {
+func listening(t *testing.T, script Script) (*driver.Opened, func(id string, ev exchange.Event)) {
 	t.Helper()
 	events := make(chan exchange.Event)
 	script.Listen = listens(closed(), events)
@@ -54,7 +53,7 @@ func TestAWaiterWhoseQuestionFailsAsksAgain(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		var fails atomic.Int32
 		fails.Store(2)
-		s, send := listening(t, exchangetest.Script{
+		s, send := listening(t, Script{
 			Join: says(waits),
 			Look: func(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
 				if fails.Add(-1) >= 0 {
@@ -80,7 +79,7 @@ func TestAnEventThatProvesNothingChangesNothing(t *testing.T) {
 			t.Run(name+" of "+of, func(t *testing.T) {
 				bubble.Run(t, func(t *testing.T) {
 					var looks atomic.Int32
-					s, send := listening(t, exchangetest.Script{
+					s, send := listening(t, Script{
 						Join:   says(st),
 						Look:   sees(func() exchange.Status { looks.Add(1); return st }),
 						Settle: func(context.Context, string) (bool, error) { return false, nil },
@@ -123,7 +122,7 @@ func TestARemovalThatProvesNothingIsAskedAbout(t *testing.T) {
 	for of, st := range map[string]exchange.Status{"a holder": held, "a waiter": waits} {
 		t.Run(of, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T) {
-				s, send := listening(t, exchangetest.Script{Join: says(st), Look: sees(always(exchange.Status{State: exchange.Gone}))})
+				s, send := listening(t, Script{Join: says(st), Look: sees(always(exchange.Status{State: exchange.Gone}))})
 				k := joined(t, s)
 				go func() { synctest.Wait(); send(k.ID, unproven["a removal without a proof"]) }()
 				if sig, err := s.Signals(within(t)); err != nil || sig.Demand != driver.Evict || sig.ID != k.ID {
@@ -141,7 +140,7 @@ func TestARemovalThatProvesNothingIsAskedAbout(t *testing.T) {
 func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		looks := 0
-		s, send := listening(t, exchangetest.Script{
+		s, send := listening(t, Script{
 			Join: says(held),
 			Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
 				if looks++; looks == 1 {
@@ -166,7 +165,7 @@ func TestAGrantBeforeTheReplyOfItsJoin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Run(t, func(t *testing.T) {
 				reply := make(chan struct{})
-				s, send := listening(t, exchangetest.Script{
+				s, send := listening(t, Script{
 					Join:   func(context.Context, exchange.Join) (exchange.Status, error) { <-reply; return waits, nil },
 					Look:   sees(always(held)),
 					Settle: func(context.Context, string) (bool, error) { return false, nil },
@@ -198,7 +197,7 @@ func TestATicketThatIsRemovedWhileItsJoinIsRepeated(t *testing.T) {
 			bubble.Run(t, func(t *testing.T) {
 				finds := make(chan struct{})
 				first := true
-				s, send := listening(t, exchangetest.Script{
+				s, send := listening(t, Script{
 					Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 						switch {
 						case !first:
@@ -241,8 +240,8 @@ func TestALateLookTellsANewHolderNothing(t *testing.T) {
 		fails := errors.New("no replica has it")
 		events := make(chan exchange.Event)
 		joins := 0
-		store := exchangetest.NewWorld().Store()
-		store.Script = exchangetest.Script{
+		store := newScripted()
+		store.Script = Script{
 			Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 				if joins++; joins == 1 {
 					return waits, nil
@@ -287,8 +286,8 @@ func TestALookThatHangsHoldsUpNoGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan exchange.Event)
 		looks := 0
-		store := exchangetest.NewWorld().Store()
-		store.Script = exchangetest.Script{
+		store := newScripted()
+		store.Script = Script{
 			Join: says(waits), Listen: listens(closed(), events),
 			Settle: func(context.Context, string) (bool, error) { return false, nil },
 			Look: func(ctx context.Context, _ exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {

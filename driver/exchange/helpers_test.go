@@ -8,14 +8,13 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // opened is a session, with a TTL of a minute, on a backend in memory that a script changes.
-func opened(t *testing.T, script exchangetest.Script) *driver.Opened {
+func opened(t *testing.T, script Script) *driver.Opened {
 	t.Helper()
-	store := exchangetest.NewWorld().Store()
+	store := newScripted()
 	store.Script = script
 	return sessionOf(t, store.Driver())
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
@@ -21,7 +20,7 @@ import (
 func TestALookWithoutAnAnswer(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		asked := make(chan struct{}, 100)
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join:  says(exchange.Status{State: exchange.Waiting, Due: time.Millisecond}),
 			Renew: renews(always(held)),
 			Settle: func(ctx context.Context, _ string) (bool, error) {
@@ -61,7 +60,7 @@ func TestALookWithoutAnAnswer(t *testing.T) {
 // once it listens, and not by the next heartbeat only.
 func TestADemandBeforeTheClientListened(t *testing.T) {
 	t.Parallel()
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: says(held), Look: sees(always(exchange.Status{State: exchange.Held, Token: 7, Revoked: true})),
 		Listen: listens(closed(), nil),
 	})
@@ -79,7 +78,7 @@ func TestADemandBeforeTheClientListened(t *testing.T) {
 func TestALookThatFailsIsRepeated(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		looks := 0
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: says(waits),
 			Look: func(ctx context.Context, session exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
 				if looks++; looks < 3 {
@@ -153,8 +152,8 @@ func frozen(first int64, takes time.Duration) (*exchange.Driver, *atomic.Int64) 
 		}
 		return backoff.Sleep(ctx, takes)
 	}
-	store := exchangetest.NewWorld().Store()
-	store.Script = exchangetest.Script{
+	store := newScripted()
+	store.Script = Script{
 		Read: func(ctx context.Context, queue string, _ exchange.Follower) (exchange.Snapshot, error) {
 			return exchange.Snapshot{Queue: driver.Queue{Name: queue, Kind: driver.Mutex, Capacity: 1}}, answer(ctx)
 		},
@@ -172,8 +171,8 @@ func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 	for _, listens := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var looks atomic.Int64
-			store := exchangetest.NewWorld().Store()
-			store.Script = exchangetest.Script{
+			store := newScripted()
+			store.Script = Script{
 				Join:   says(waits),
 				Listen: func(context.Context, string, func(), func(exchange.Event)) error { return errors.New("refused") },
 				Look: sees(func() exchange.Status {
@@ -200,7 +199,7 @@ func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 func TestACallThatEndsTheRestIsPolledFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: says(waits), Listen: silent, Look: sees(func() exchange.Status { looks.Add(1); return waits }),
 		})
 		k := joined(t, s)

@@ -23,7 +23,7 @@ func TestAJoinThatWasNotSentIsLeftWithoutAnExchange(t *testing.T) {
 	full := errors.New("the pool is full")
 	for _, sentBefore := range []bool{false, true} {
 		left, fail := 0, exchange.NotSent(full)
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: func(context.Context, exchange.Join) (exchange.Status, error) { return exchange.Status{}, fail },
 			Leave: func(_ context.Context, l exchange.Leave) (bool, error) {
 				left++
@@ -113,9 +113,9 @@ func (g granting) Begin(context.Context, exchange.Session) (exchange.Begun, erro
 
 // Promise: the TTL that the backend has granted is that of the session, and of every later call.
 func TestTheTTLIsWhatTheBackendHasGranted(t *testing.T) {
-	store := exchangetest.NewWorld().Store()
+	store := newScripted()
 	var asked []time.Duration
-	store.Script = exchangetest.Script{
+	store.Script = Script{
 		Listen: silent,
 		Join: func(_ context.Context, j exchange.Join) (exchange.Status, error) {
 			asked = append(asked, j.Session.TTL)
@@ -131,7 +131,7 @@ func TestTheTTLIsWhatTheBackendHasGranted(t *testing.T) {
 
 // Promise: where a ticket ends with its session, a Join proves no more than the heartbeat before it.
 func TestATicketThatEndsWithItsSessionIsProvenByHeartbeats(t *testing.T) {
-	s := openedOn(t, rowless{traits: exchange.Traits{WithSession: true}}, exchangetest.Script{Join: says(held), Renew: renews(always(held))})
+	s := openedOn(t, rowless{traits: exchange.Traits{WithSession: true}}, Script{Join: says(held), Renew: renews(always(held))})
 	opened := driver.Now()
 	first := joined(t, s)
 	if first.Proof == 0 || first.Proof > opened {
@@ -150,7 +150,7 @@ func TestTheEndOfASessionIsAskedFor(t *testing.T) {
 	events := make(chan exchange.Event)
 	var over atomic.Bool
 	asked := make(chan struct{}, 10)
-	s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+	s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, Script{
 		Join: says(held), Look: sees(always(held)), Listen: listens(closed(), events),
 		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
 			asked <- struct{}{}
@@ -183,8 +183,8 @@ func TestTheEndOfASessionIsAskedFor(t *testing.T) {
 
 // Promise: a store whose fixed ends cannot be read exactly says itself which states of a queue differ.
 func TestTheVersionOfAQueueIsTheStores(t *testing.T) {
-	store := exchangetest.NewWorld().Store()
-	store.Script = exchangetest.Script{
+	store := newScripted()
+	store.Script = Script{
 		Listen: silent,
 		Read: func(context.Context, string, exchange.Follower) (exchange.Snapshot, error) {
 			return exchange.Snapshot{Queue: driver.Queue{Version: "mine"}}, nil

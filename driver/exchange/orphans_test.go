@@ -7,7 +7,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -17,7 +16,7 @@ func TestOrphansAreStrays(t *testing.T) {
 	for name, join := range map[string]func(context.Context, exchange.Join) (exchange.Status, error){"found to be gone": says(waits), "given up": noAnswer} {
 		t.Run(name, func(t *testing.T) {
 			var strays []exchange.Ref
-			s := opened(t, exchangetest.Script{
+			s := opened(t, Script{
 				Join:  join,
 				Leave: func(context.Context, exchange.Leave) (bool, error) { return false, driver.ErrGone },
 				Renew: renews(always(exchange.Status{})),

@@ -12,7 +12,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -25,7 +24,7 @@ func TestATicketWhoseLeaveAFailoverHasLostIsAStray(t *testing.T) {
 		var fails error
 		var strays []exchange.Ref
 		r, lost := request(), exchange.Ref{Queue: "q", ID: exchange.NewID()}
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: says(held),
 			Renew: func(ctx context.Context, session exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
 				got, err := renews(always(held))(ctx, session, refs, 0)
@@ -79,7 +78,7 @@ func TestManyTicketsWhoseLeavesAFailoverHasLost(t *testing.T) {
 			ends[exchange.Ref{Queue: "q", ID: exchange.NewID()}] = time.Time{}
 		}
 		history := "first"
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Renew: func(_ context.Context, _ exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
 				return exchange.Renewal{Tickets: make([]exchange.Status, len(refs)), History: history}, nil
 			},

@@ -38,9 +38,9 @@ func (r rowless) Confirm(_ context.Context, _ exchange.Session, t exchange.Ref, 
 }
 
 // openedOn is opened on such a store, whose client bounds no exchange.
-func openedOn(t *testing.T, r rowless, script exchangetest.Script) *driver.Opened {
+func openedOn(t *testing.T, r rowless, script Script) *driver.Opened {
 	t.Helper()
-	store := exchangetest.NewWorld().Store()
+	store := newScripted()
 	if script.Listen == nil {
 		script.Listen = silent
 	}
@@ -59,7 +59,7 @@ func openedOn(t *testing.T, r rowless, script exchangetest.Script) *driver.Opene
 func TestAHeartbeatSaysWhatToExtend(t *testing.T) {
 	var asked []exchange.Ref
 	var extended int
-	s := openedOn(t, rowless{}, exchangetest.Script{
+	s := openedOn(t, rowless{}, Script{
 		Join: says(held),
 		Renew: func(_ context.Context, o exchange.Session, refs []exchange.Ref, extend int) (exchange.Renewal, error) {
 			if o.Owner != "me" || o.TTL != time.Minute || o.Mailbox == "" {
@@ -90,7 +90,7 @@ func TestAHeartbeatSaysWhatToExtend(t *testing.T) {
 // several exchanges is proven from when its own was sent.
 func TestAHeartbeatOfSeveralExchanges(t *testing.T) {
 	var sent driver.Instant
-	s := openedOn(t, rowless{}, exchangetest.Script{
+	s := openedOn(t, rowless{}, Script{
 		Join: says(held),
 		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
 			time.Sleep(time.Millisecond)
@@ -110,7 +110,7 @@ func TestAHeartbeatOfSeveralExchanges(t *testing.T) {
 // Promise: without rows of sessions, tickets for which one exchange has no room are extended by further ones.
 func TestAHeartbeatOfManyTicketsExtendsAll(t *testing.T) {
 	extended := 0
-	s := openedOn(t, rowless{traits: exchange.Traits{PerRenew: 2}}, exchangetest.Script{
+	s := openedOn(t, rowless{traits: exchange.Traits{PerRenew: 2}}, Script{
 		Join: says(held),
 		Renew: func(ctx context.Context, o exchange.Session, refs []exchange.Ref, extend int) (exchange.Renewal, error) {
 			extended += extend
@@ -132,7 +132,7 @@ func TestAHeartbeatOfManyTicketsExtendsAll(t *testing.T) {
 func TestAJoinThatExtendsItsTicket(t *testing.T) {
 	first := true
 	var sent driver.Instant
-	s := openedOn(t, rowless{}, exchangetest.Script{Join: func(context.Context, exchange.Join) (exchange.Status, error) {
+	s := openedOn(t, rowless{}, Script{Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 		if first {
 			first = false
 			return exchange.Status{}, context.DeadlineExceeded
@@ -160,7 +160,7 @@ func TestATicketIsNamedWithItsTag(t *testing.T) {
 			tags = append(tags, r.Tag)
 		}
 	}
-	s := openedOn(t, rowless{end: func(all []exchange.Leave) error { tags = append(tags, all[0].Tag); return nil }}, exchangetest.Script{
+	s := openedOn(t, rowless{end: func(all []exchange.Leave) error { tags = append(tags, all[0].Tag); return nil }}, Script{
 		Join: says(tagged),
 		Renew: func(_ context.Context, _ exchange.Session, refs []exchange.Ref, _ int) (exchange.Renewal, error) {
 			note(refs)
@@ -230,7 +230,7 @@ func TestAChangedTicketIsNamedWithoutItsTag(t *testing.T) {
 func TestTheEndOfASessionNamesItsTickets(t *testing.T) {
 	var replies []exchange.Status
 	var ended []exchange.Leave
-	s := openedOn(t, rowless{end: func(all []exchange.Leave) error { ended = all; return nil }}, exchangetest.Script{
+	s := openedOn(t, rowless{end: func(all []exchange.Leave) error { ended = all; return nil }}, Script{
 		Join: func(context.Context, exchange.Join) (exchange.Status, error) {
 			if len(replies) == 0 {
 				return exchange.Status{}, context.DeadlineExceeded
@@ -265,7 +265,7 @@ func TestAnEventThatMustProveItsSender(t *testing.T) {
 			var number uint64
 			looks := 0
 			events := make(chan exchange.Event)
-			s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+			s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, Script{
 				Listen: listens(closed(), events),
 				Join: func(_ context.Context, j exchange.Join) (exchange.Status, error) {
 					number = j.Number
@@ -293,7 +293,7 @@ func TestAFixedTimeBeginsWhenTheEventSays(t *testing.T) {
 			var sent driver.Instant
 			began := time.UnixMicro(1_700_000_000_000_000)
 			events := make(chan exchange.Event)
-			s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+			s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, Script{
 				Listen: listens(closed(), events),
 				Join: func(_ context.Context, j exchange.Join) (exchange.Status, error) {
 					st := waits
@@ -326,7 +326,7 @@ func TestAGrantIsConfirmed(t *testing.T) {
 	fails := errors.New("no replica has it")
 	undone := true
 	joins := 0
-	s := openedOn(t, rowless{confirm: func(exchange.Ref) (bool, error) { return undone, fails }}, exchangetest.Script{
+	s := openedOn(t, rowless{confirm: func(exchange.Ref) (bool, error) { return undone, fails }}, Script{
 		Join: func(context.Context, exchange.Join) (exchange.Status, error) { joins++; return held, nil },
 		Look: sees(always(held)),
 	})
@@ -352,7 +352,7 @@ func TestAWaiterThatIsBlockedPolls(t *testing.T) {
 	blocked := waits
 	blocked.Blocked = true
 	var first, last time.Time
-	s := openedOn(t, rowless{}, exchangetest.Script{
+	s := openedOn(t, rowless{}, Script{
 		Join: says(blocked), Listen: listens(closed(), nil),
 		Settle: func(context.Context, string) (bool, error) { t.Error("it settles"); return false, nil },
 		Look: func(context.Context, exchange.Session, []exchange.Ref) ([]exchange.Status, error) {
@@ -374,7 +374,7 @@ func TestAWaiterThatIsBlockedPolls(t *testing.T) {
 // Promise: a store that listens from the beginning is told of a Follow that waits by its first exchange.
 func TestAFollowIsOneExchange(t *testing.T) {
 	var followers []exchange.Follower
-	s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, exchangetest.Script{
+	s := openedOn(t, rowless{traits: exchange.Traits{Listens: true}}, Script{
 		Listen: listens(closed(), nil),
 		Read: func(_ context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
 			followers = append(followers, f)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
@@ -16,7 +15,7 @@ import (
 // their IDs.
 func TestATicketIsOfOneSession(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		a := opened(t, exchangetest.Script{})
+		a := opened(t, Script{})
 		for _, of := range []string{"a holder", "a waiter"} {
 			b := errtest.Must(exchange.DriverOf(a).Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 			r := request()

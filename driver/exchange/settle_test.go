@@ -19,7 +19,7 @@ import (
 // what happened meanwhile may not have been seen.
 func TestSettlingBesideSettling(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	store := exchangetest.NewWorld().Store()
+	store := newScripted()
 	store.Script.Settle = func(context.Context, string) (bool, error) {
 		begun <- struct{}{}
 		<-end

@@ -9,7 +9,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/bubble"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
@@ -21,7 +20,7 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		free := make(chan struct{})
 		var under, most, done atomic.Int32
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: says(held),
 			Detach: func(ctx context.Context, _ exchange.Session, strays []exchange.Ref) error {
 				most.Store(max(most.Load(), under.Add(1)))
@@ -74,7 +73,7 @@ func TestAStrayWhoseQueueIsLocked(t *testing.T) {
 func TestAFixedEndWithoutAProofHasNotPassed(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		fixed := exchange.Status{State: exchange.Held, Token: 7, Fixed: true, Hold: time.Minute, Left: time.Minute}
-		s, send := listening(t, exchangetest.Script{
+		s, send := listening(t, Script{
 			Join:  says(exchange.Status{State: exchange.Waiting, Hold: time.Minute}),
 			Renew: renews(always(fixed)), Look: sees(always(fixed)),
 		})
@@ -100,7 +99,7 @@ func TestAStrayThatIsNamedAgain(t *testing.T) {
 		standing := func() exchange.Status {
 			return exchange.Status{State: exchange.Held, Token: 7, Stray: flagged.Load(), Left: 10 * time.Second}
 		}
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: says(held),
 			Attach: func(context.Context, exchange.Session, []exchange.Ref) error {
 				if slow.Load() {
@@ -146,7 +145,7 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 		standing := func() exchange.Status {
 			return exchange.Status{State: exchange.Held, Token: 7, Stray: flagged.Load(), Left: time.Minute}
 		}
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join:   says(held),
 			Detach: func(ctx context.Context, _ exchange.Session, _ []exchange.Ref) error { <-ctx.Done(); return ctx.Err() },
 			Attach: func(context.Context, exchange.Session, []exchange.Ref) error { flagged.Store(false); return nil },
@@ -165,7 +164,7 @@ func TestAStrayThatIsNamedAgainBesideALockedQueue(t *testing.T) {
 func TestAHeartbeatOfManyTicketsProvesWhatItsFirstExchangeDid(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		look := sees(always(held))
-		s := opened(t, exchangetest.Script{
+		s := opened(t, Script{
 			Join: says(held), Renew: renews(always(held)),
 			Look: func(ctx context.Context, o exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
 				defer time.Sleep(time.Second)
@@ -194,7 +193,7 @@ func TestAHeartbeatOfManyTicketsProvesWhatItsFirstExchangeDid(t *testing.T) {
 // others fails: the others are not in the answer.
 func TestAHeartbeatThatFailsHalfway(t *testing.T) {
 	t.Parallel()
-	s := opened(t, exchangetest.Script{
+	s := opened(t, Script{
 		Join: says(held),
 		Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
 			return exchange.Renewal{Tickets: []exchange.Status{held}}, nil

@@ -215,9 +215,6 @@ func (w *World) send(to string, ev exchange.Event) {
 
 // Listen implements [exchange.Store].
 func (s *Store) Listen(ctx context.Context, name string, up func(), receive func(exchange.Event)) error {
-	if s.Script.Listen != nil {
-		return s.Script.Listen(ctx, name, up, receive)
-	}
 	m := &mailbox{s: s, wake: make(chan struct{}, 1)}
 	if s.w.has(Listen) {
 		up()

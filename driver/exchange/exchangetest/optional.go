@@ -33,8 +33,8 @@ func (w *World) Optional(dir string) *Optional {
 	return &Optional{w.Store(), dir, map[string]*os.File{}}
 }
 
-// Driver is the client of package exchange on a store, as [Store.Driver].
-func (o *Optional) Driver() *exchange.Driver { return newDriver(o) }
+// Driver is [DriverOf] the client.
+func (o *Optional) Driver() *exchange.Driver { return DriverOf(o) }
 
 // Begin implements [exchange.Store].
 func (o *Optional) Begin(ctx context.Context, row exchange.Session) (exchange.Begun, error) {

@@ -26,8 +26,8 @@ func (w *World) Rowless() *Rowless {
 	return &Rowless{s, s}
 }
 
-// Driver is the client of package exchange on a store, as [Store.Driver].
-func (r *Rowless) Driver() *exchange.Driver { return newDriver(r) }
+// Driver is [DriverOf] the client.
+func (r *Rowless) Driver() *exchange.Driver { return DriverOf(r) }
 
 // Traits implements [exchange.Traited].
 func (r *Rowless) Traits() exchange.Traits {
@@ -54,7 +54,8 @@ func (r *Rowless) End(ctx context.Context, _ exchange.Session, tickets []exchang
 }
 
 // Renew implements [exchange.Store].
-func (r *Rowless) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error) {
+func (r *Rowless) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (
+	exchange.Renewal, error) {
 	all, err := r.look(ctx, o, tickets, extend)
 	for i := range all {
 		all[i].Stray = i >= extend && !all[i].Fixed
@@ -68,7 +69,8 @@ func (r *Rowless) Look(ctx context.Context, o exchange.Session, tickets []exchan
 }
 
 // look settles the queues of tickets, and extends the first of these.
-func (r *Rowless) look(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) ([]exchange.Status, error) {
+func (r *Rowless) look(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (
+	[]exchange.Status, error) {
 	return request(ctx, r.s, func(now time.Time) (all []exchange.Status, err error) {
 		w := r.s.w
 		for i, ref := range tickets {

@@ -13,9 +13,8 @@ import (
 
 // Store is one client of a world.
 type Store struct {
-	Script Script
-	Skew   time.Duration // of the client's clock, which no correct exchange reads
-	w      *World
+	Skew time.Duration // of the client's clock, which no correct exchange reads
+	w    *World
 	link
 }
 
@@ -36,11 +35,12 @@ func (w *World) Store() *Store {
 	return s
 }
 
-// Driver is the client of package exchange on a store. Its clock is that of package time, so that
-// it can live in simulated time.
-func (s *Store) Driver() *exchange.Driver { return newDriver(s) }
+// Driver is [DriverOf] the store.
+func (s *Store) Driver() *exchange.Driver { return DriverOf(s) }
 
-func newDriver(s exchange.Store) *exchange.Driver {
+// DriverOf is the client of package exchange on a store, which may be one of a world within another. Its clock is
+// that of package time, so that it can live in simulated time.
+func DriverOf(s exchange.Store) *exchange.Driver {
 	d := exchange.New(s, exchange.NewMailbox())
 	d.SetClock(func() driver.Instant { return driver.Instant(time.Since(epoch)) })
 	return d
@@ -70,9 +70,6 @@ func (s *Store) change(ctx context.Context, o exchange.Session, queue string, wi
 
 // Begin implements [exchange.Store].
 func (s *Store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
-	if s.Script.Begin != nil {
-		return s.Script.Begin(ctx, o)
-	}
 	return request(ctx, s, func(now time.Time) (exchange.Begun, error) {
 		row := &session{end: s.end(now, o.TTL)}
 		if s.w.has(Begin) {
@@ -93,9 +90,6 @@ func (s *Store) end(now time.Time, ttl time.Duration) time.Time {
 
 // End implements [exchange.Store].
 func (s *Store) End(ctx context.Context, o exchange.Session, tickets []exchange.Leave) ([]string, error) {
-	if s.Script.End != nil {
-		return s.Script.End(ctx, o, tickets)
-	}
 	return request(ctx, s, func(time.Time) (queues []string, err error) {
 		if row := s.w.sessions[o.ID]; row != nil && !s.w.has(End) {
 			row.over = true
@@ -112,9 +106,6 @@ func (s *Store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 
 // Join implements [exchange.Store].
 func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
-	if s.Script.Join != nil {
-		return s.Script.Join(ctx, j)
-	}
 	j.Note = bytes.Clone(j.Note)
 	free := false
 	if s.w.has(Alone) { // a queue that was free in the first exchange need not be so in the second
@@ -156,9 +147,6 @@ func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err er
 
 // Leave implements [exchange.Store].
 func (s *Store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
-	if s.Script.Leave != nil {
-		return s.Script.Leave(ctx, l)
-	}
 	if s.w.has(NotBefore) {
 		s.tellTheNext(l.Ref)
 	}
@@ -184,26 +172,20 @@ func (s *Store) tellTheNext(leaves exchange.Ref) {
 	}
 }
 
-// Withdraw implements [exchange.Store]. The last leaves first: a waiter that leaves need not be granted before.
-func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) ([]bool, bool, error) {
-	if s.Script.Withdraw != nil {
-		return s.Script.Withdraw(ctx, o, queue, ids, clean)
-	}
-	gone, err := request(ctx, s, func(now time.Time) ([]bool, error) {
+// Withdraw implements [exchange.Withdrawer].
+func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) (
+	[]bool, bool, error) {
+	gone, err := request(ctx, s, func(now time.Time) (gone []bool, err error) {
 		if err := s.w.alive(o.ID, now); err != nil {
 			return nil, err
 		}
-		gone := slices.Repeat([]bool{true}, len(ids))
-		return gone, s.w.exchange(queue, now, s.w.has(GrantInWithdraw), func(q *rows.Queue) error {
-			for _, t := range slices.Backward(slices.Clone(q.Tickets)) {
-				if i := slices.Index(ids, t.ID); i >= 0 && t.Session.ID == o.ID {
-					if gone[i] = false; !s.w.has(Withdraw) {
-						_ = q.Leave(exchange.Leave{Ref: exchange.Ref{ID: t.ID}, Session: o, Clean: clean}) // it stands
-					}
-				}
+		err = s.w.exchange(queue, now, s.w.has(GrantInWithdraw), func(q *rows.Queue) error {
+			if gone = make([]bool, len(ids)); !s.w.has(Withdraw) {
+				gone = q.Withdraw(o, ids, clean)
 			}
 			return nil
 		})
+		return gone, err
 	})
 	return gone, false, err
 }
@@ -216,22 +198,16 @@ func (s *Store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref
 
 // Keep implements [exchange.Store].
 func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, d time.Duration) error {
-	if s.Script.Keep != nil {
-		return s.Script.Keep(ctx, o, ref, d)
-	}
 	return s.change(ctx, o, ref.Queue, false, func(q *rows.Queue) error {
-		for _, t := range q.Tickets {
-			t.Evicted = t.Evicted && !s.w.has(Keep)
+		if t := q.Ticket(ref.ID); t != nil && s.w.has(Keep) {
+			t.Evicted = false
 		}
 		return q.Keep(o, ref.ID, d)
 	})
 }
 
 // Renew implements [exchange.Store].
-func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (exchange.Renewal, error) {
-	if s.Script.Renew != nil {
-		return s.Script.Renew(ctx, o, tickets, extend)
-	}
+func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (exchange.Renewal, error) {
 	sent := clock()
 	var first []exchange.Status
 	if s.w.has(ReadFirst) { // what the first exchange has read need not be so in the second
@@ -265,9 +241,6 @@ func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 
 // Look implements [exchange.Store].
 func (s *Store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
-	if s.Script.Look != nil {
-		return s.Script.Look(ctx, o, tickets)
-	}
 	return request(ctx, s, func(now time.Time) ([]exchange.Status, error) { return s.w.looks(o, tickets, now), nil })
 }
 
@@ -281,17 +254,11 @@ func (w *World) looks(o exchange.Session, tickets []exchange.Ref, now time.Time)
 
 // Detach implements [exchange.Detacher].
 func (s *Store) Detach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
-	if s.Script.Detach != nil {
-		return s.Script.Detach(ctx, o, tickets)
-	}
 	return s.setStrays(ctx, o, tickets, true)
 }
 
 // Attach implements [exchange.Detacher].
 func (s *Store) Attach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
-	if s.Script.Attach != nil {
-		return s.Script.Attach(ctx, o, tickets)
-	}
 	return s.setStrays(ctx, o, tickets, false)
 }
 
@@ -309,9 +276,6 @@ func (s *Store) setStrays(ctx context.Context, o exchange.Session, tickets []exc
 
 // Tickets implements [exchange.Detacher].
 func (s *Store) Tickets(ctx context.Context, o exchange.Session) ([]exchange.Ref, error) {
-	if s.Script.Tickets != nil {
-		return s.Script.Tickets(ctx, o)
-	}
 	return request(ctx, s, func(now time.Time) (all []exchange.Ref, err error) {
 		for name := range s.w.queues {
 			for _, t := range s.w.queue(name, now).Tickets {
@@ -326,9 +290,6 @@ func (s *Store) Tickets(ctx context.Context, o exchange.Session) ([]exchange.Ref
 
 // Settle implements [exchange.Store].
 func (s *Store) Settle(ctx context.Context, queue string) (bool, error) {
-	if s.Script.Settle != nil {
-		return s.Script.Settle(ctx, queue)
-	}
 	return false, s.change(ctx, exchange.Session{}, queue, false, func(*rows.Queue) error { return nil })
 }
 
@@ -336,8 +297,8 @@ func (s *Store) Settle(ctx context.Context, queue string) (bool, error) {
 func (s *Store) Ask(ctx context.Context, queue, id string, demand driver.Demand) (bool, error) {
 	return false, s.change(ctx, exchange.Session{}, queue, s.w.has(GrantInAsk), func(q *rows.Queue) error {
 		err := q.Ask(id, demand)
-		for _, t := range q.Tickets {
-			t.Revoked = t.Revoked && !s.w.has(Ask)
+		if t := q.Ticket(id); t != nil && s.w.has(Ask) {
+			t.Revoked = false
 		}
 		return err
 	})
@@ -374,9 +335,6 @@ func (s *Store) Clock(ctx context.Context) (int64, error) {
 
 // Read implements [exchange.Store].
 func (s *Store) Read(ctx context.Context, queue string, f exchange.Follower) (r exchange.Snapshot, err error) {
-	if s.Script.Read != nil {
-		return s.Script.Read(ctx, queue, f)
-	}
 	if s.w.has(Read) {
 		f = exchange.Follower{}
 	}
@@ -425,9 +383,6 @@ func (s *Store) Cells(ctx context.Context, prefix, after string) (names []string
 
 // Load implements [exchange.Store].
 func (s *Store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
-	if s.Script.Load != nil {
-		return s.Script.Load(ctx, name, f)
-	}
 	if s.w.has(Load) {
 		f = exchange.Follower{}
 	}

@@ -115,10 +115,8 @@ func expired(q *rows.Queue) (all []*rows.Ticket) {
 
 // find returns a ticket of a session that stands, or nil.
 func (w *World) find(o exchange.Session, ref exchange.Ref, now time.Time) *rows.Ticket {
-	for _, t := range w.queue(ref.Queue, now).Tickets {
-		if t.ID == ref.ID && t.Session.ID == o.ID && t.End.After(now) {
-			return t
-		}
+	if t := w.queue(ref.Queue, now).Ticket(ref.ID); t != nil && t.Session.ID == o.ID && t.End.After(now) {
+		return t
 	}
 	return nil
 }
