@@ -60,6 +60,18 @@ var (
 	ErrClosed = errors.New("client closed")
 )
 
+// Retryable reports whether the same call may succeed later: the lock was busy or lost, or the backend away. A loop
+// that works under a lock ends with any other error: a wrong name, users who disagree, a closed client, or one of
+// the work itself.
+func Retryable(err error) bool {
+	for _, never := range []error{ErrClosed, ErrInvalid, ErrMismatch, ErrDeadlock} {
+		if errors.Is(err, never) {
+			return false
+		}
+	}
+	return errors.Is(err, ErrBusy) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLost)
+}
+
 // Error says what failed on which name, as [io/fs.PathError] does for files.
 type Error struct {
 	Op   string // acquire, release, extend, …

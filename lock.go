@@ -147,7 +147,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	case try && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		err = &unavailable{[]error{err}, said(err, callTimeout(l.c.cfg.ttl)).Error()}
 	}
-	err = failed("acquire", l.name, err)
+	err = failed("acquire", l.name, l.withHolders(ctx, err))
 	by.ends(how, lease, err)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ type barrierJSON struct {
 }
 
 func newBarrier(o *options) *cobra.Command {
-	c := storedGroup(o, "barrier", "Keep everybody waiting until the barrier is removed, or all members are there",
+	c := storedGroup(o, "barrier", "Hold processes back until the barrier is removed, or all members have come",
 		barrierDo(o, "set NAME", "Close a barrier", (*interlock.Barrier).Set, true),
 		barrierDo(o, "remove NAME", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove, false),
 		barrierWait(o),

@@ -13,7 +13,7 @@ func newEvict(o *options) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "evict NAME [ID]",
-		Short: "Take a lock away from its holder, or somebody's place in line",
+		Short: "Take a lock away from its holder, or a waiter out of the line",
 		Long: `Evict tells the holder that it has lost the lock. The lock passes on when the holder has
 stopped its work, or its TTL has run out. With --force it passes on at once, while the
 holder may still be at work: two may then work at a time. ID, or its beginning, is as

@@ -14,7 +14,7 @@ import (
 func newExtend(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "extend NAME ID DURATION",
-		Short: "Move the end of a lock that was taken for a fixed time",
+		Short: "Extend or shorten a lock that was taken for a fixed time",
 		Long: `Extend makes the lock NAME, which acquire has taken, end DURATION from now, sooner or later
 than before. ID is what acquire has written, or its beginning. With --json it writes what
 acquire does.

@@ -22,7 +22,7 @@ func newFence(o *options) *cobra.Command {
 	var token uint64
 	cmd := &cobra.Command{
 		Use:   "fence [flags] FILE -- COMMAND [ARG]…",
-		Short: "Run a command unless a later holder was there",
+		Short: "Run a command, unless a later holder of the lock has run one",
 		Long: `Fence runs the command if the token of the job's lock is not smaller than the largest one
 that FILE has seen, and has FILE refuse all smaller ones from then on. It belongs before
 what changes the resource, so that the late change of a holder that lost its lock is

@@ -17,7 +17,7 @@ type latchJSON struct {
 }
 
 func newLatch(o *options) *cobra.Command {
-	return storedGroup(o, "latch", "A count that goes down to zero, and who waits for that",
+	return storedGroup(o, "latch", "A count-down that processes wait for",
 		&cobra.Command{Use: "set NAME COUNT", Short: "Start a latch (exit 75 if it is set already)", RunE: o.with(o.setLatch)},
 		&cobra.Command{Use: "count-down NAME", Short: "Take one off, and write what is left", RunE: o.with(o.countDown)},
 		latchWait(o),

@@ -37,11 +37,11 @@ func newLs(o *options) *cobra.Command {
 		Use:        "ls [PREFIX]",
 		SuggestFor: []string{"status", "locks"},
 		Aliases:    []string{"list"},
-		Short:      "List the locks that somebody holds or waits for; with --all, all that is there",
-		Long: `Ls lists the locks that somebody holds or waits for, whose names begin with PREFIX: a
-line for each holder, and for each whose work goes on though its lock was lost. With --all it also lists the values that exist and the latches and
-barriers that are set. With --json it writes an array of objects, those of locks as show
-writes one.`,
+		Short:      "List the locks that are held or waited for; with --all, all that is stored",
+		Long: `Ls lists the locks that are held or waited for, and whose names begin with PREFIX: a line for
+each holder, and for each program that works on after it has lost its lock. With --all it also
+lists the values that exist, and the latches and barriers that are set. With --json it writes an
+array of objects, each as show writes it.`,
 		ValidArgsFunction: completeNames(o),
 		RunE: o.with(func(ctx context.Context, t task) error {
 			if err := checked(choice); err != nil {

@@ -21,7 +21,7 @@ func newRaiseToken(o *options) *cobra.Command {
 	var ahead time.Duration
 	cmd := &cobra.Command{
 		Use:   "raise-token NAME [FLOOR]",
-		Short: "Have fencing tokens go on above those of another backend",
+		Short: "Raise fencing tokens above those of another backend",
 		Long: `Raise-token makes all later tokens of a lock larger than FLOOR, or, with --all, those of all
 locks of the backend, also of those that nobody has used yet. Do this when locks move here
 from another backend, or the backend was restored from a backup, before anybody takes a lock:

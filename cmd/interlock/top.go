@@ -23,7 +23,7 @@ func newTop(o *options) *cobra.Command {
 	var choice view.Choice
 	cmd := &cobra.Command{
 		Use:   "top [PREFIX]",
-		Short: "See the locks live on a terminal, open one, revoke and evict",
+		Short: "Watch the locks in the terminal; open, revoke, evict",
 		Long: `Top shows the locks whose names begin with PREFIX on the whole terminal, and keeps them
 current. Enter opens a lock: who holds it, who waits, in order, and its last grants. Other
 keys sort, filter, revoke and evict; ? shows them all. It reads the backend once a second,
