@@ -73,7 +73,7 @@ type lockConfig struct {
 	robust    bool
 	sticky    bool
 	strict    bool
-	names     bool // the holders of a busy lock
+	names     bool      // the holders of a busy lock
 	breaks    []*Client // with which deadlocks are looked for; nil: they are not
 	note      string
 	err       error
