@@ -58,23 +58,6 @@ func waitsBehind(t *testing.T, a member, name string, l, theirs *interlock.Lock)
 	return holder, waits, cancel
 }
 
-func TestACancelledWaitLeavesNoTrace(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		locks := kinds(b.Client)
-		for name, l := range kinds(a.Client) {
-			holder, waits, cancel := waitsBehind(t, a, name, l, locks[name])
-			cancel()
-			wantErr(t, (<-waits).err, context.Canceled)
-			ok(t, holder.Release())
-			synctest.Wait()
-			if name == "sticky" {
-				time.Sleep(2 * ttl)
-			}
-		}
-		time.Sleep(time.Second) // what AtLeast keeps
-	}))
-}
-
 // Whoever gives up has left the line when Acquire returns: nobody is refused because of it, and no list shows
 // it. A backend that does not answer is not waited for.
 func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {

@@ -276,25 +276,6 @@ func TestCloseTriesAgain(t *testing.T) {
 	}
 }
 
-// A Release that is under way when the client is closed counts as clean.
-func TestCloseWaitsForAReleaseUnderWay(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a, b := pair(t)
-		l := a.Mutex("m", interlock.Robust())
-		lease := acquire(t, l)
-		hung := a.faults().Before("Leave", 1).Hang()
-		released := make(chan error, 1)
-		go func() { released <- lease.Release() }()
-		<-hung.Reached()
-		time.AfterFunc(time.Second, hung.Deliver)
-		ok(t, a.Close())
-		ok(t, <-released)
-		next := acquire(t, b.Mutex("m", interlock.Robust()))
-		inherits(t, next, false)
-		ok(t, next.Release())
-	})
-}
-
 func TestCloseWithEverythingInFlight(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()

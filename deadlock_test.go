@@ -130,29 +130,40 @@ func TestADeadlockOverTwoBackendsIsNamed(t *testing.T) {
 	})
 }
 
+// scene is what a row of a table has: clients of one backend, and one of another.
+type scene struct {
+	t    *testing.T
+	ctx  context.Context
+	a, b member
+	c    member // of the other
+}
+
+func newScene(t *testing.T, w *memlock.World) scene {
+	s := scene{t: t, a: join(t, w), b: join(t, w), c: join(t, memlock.NewWorld())}
+	s.ctx, _ = untilEnd(t)
+	return s
+}
+
+// cross has a holder of each of two locks wait for something.
+func (s scene) cross(a, b, wantsB, wantsA *interlock.Lock) (ctxA, ctxB context.Context) {
+	ctxA, _ = under(s.t, s.ctx, a)
+	ctxB, _ = under(s.t, s.ctx, b)
+	async(ctxA, wantsB)
+	async(ctxB, wantsA)
+	return ctxA, ctxB
+}
+
 // What never ends by itself is found, whatever the kinds of the locks.
 func TestDeadlocksOfEachKindAreFound(t *testing.T) {
-	type scene struct {
-		t    *testing.T
-		ctx  context.Context
-		a, b member // one backend
-		c    member // another
-	}
 	for name, one := range map[string]struct {
 		begin func(s scene)
 		want  string
 	}{
 		"two mutexes": {func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(b, s.b.Mutex("a"))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a"))
 		}, "a b"},
 		"goroutines of one process": {func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.a.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(b, s.a.Mutex("a"))
+			s.cross(s.a.Mutex("a"), s.a.Mutex("b"), s.a.Mutex("b"), s.a.Mutex("a"))
 		}, "a b"},
 		"a lock that was held before the last": {func(s scene) {
 			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
@@ -181,23 +192,14 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 			async(b, s.b.Mutex("a"))
 		}, "a b"},
 		"a part of All that a nested All waits for": {func(s scene) {
-			a, _ := under(s.t, s.ctx, interlock.All(s.a.Mutex("a"), s.c.Mutex("c")))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(b, interlock.All(s.b.Mutex("d"), s.c.Mutex("c")))
+			s.cross(interlock.All(s.a.Mutex("a"), s.c.Mutex("c")), s.b.Mutex("b"), s.a.Mutex("b"), interlock.All(s.b.Mutex("d"), s.c.Mutex("c")))
 		}, "b c"},
 		"a writer behind one of two readers": {func(s scene) {
 			under(s.t, s.ctx, s.b.RWMutex("rw").Reader())
-			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(r, s.a.Mutex("b"))
-			async(b, s.b.RWMutex("rw").Writer())
+			s.cross(s.a.RWMutex("rw").Reader(), s.b.Mutex("b"), s.a.Mutex("b"), s.b.RWMutex("rw").Writer())
 		}, "b rw"},
 		"a reader behind a writer": {func(s scene) {
-			w, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Writer())
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(w, s.a.Mutex("b"))
-			async(b, s.b.RWMutex("rw").Reader())
+			s.cross(s.a.RWMutex("rw").Writer(), s.b.Mutex("b"), s.a.Mutex("b"), s.b.RWMutex("rw").Reader())
 		}, "b rw"},
 		"a reader behind a writer that waits for a reader": {func(s scene) {
 			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
@@ -218,23 +220,14 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 		}, "m s"},
 		"permits that are not enough": {func(s scene) {
 			under(s.t, s.ctx, s.b.Semaphore("s", 5, interlock.Weight(2)))
-			p, _ := under(s.t, s.ctx, s.a.Semaphore("s", 5, interlock.Weight(2)))
-			m, _ := under(s.t, s.ctx, s.b.Mutex("m"))
-			async(p, s.a.Mutex("m"))
-			async(m, s.b.Semaphore("s", 5, interlock.Weight(4)))
+			s.cross(s.a.Semaphore("s", 5, interlock.Weight(2)), s.b.Mutex("m"), s.a.Mutex("m"), s.b.Semaphore("s", 5, interlock.Weight(4)))
 		}, "m s"},
 		"an election": {func(s scene) {
-			e, _ := under(s.t, s.ctx, s.a.Election("e").Candidate("x"))
-			m, _ := under(s.t, s.ctx, s.b.Mutex("m"))
-			async(e, s.a.Mutex("m"))
-			async(m, s.b.Election("e").Candidate("y"))
+			s.cross(s.a.Election("e").Candidate("x"), s.b.Mutex("m"), s.a.Mutex("m"), s.b.Election("e").Candidate("y"))
 		}, "e m"},
 		"two deadlocks": {func(s scene) {
 			for _, x := range []string{"1", "2"} {
-				a, _ := under(s.t, s.ctx, s.a.Mutex("a"+x))
-				b, _ := under(s.t, s.ctx, s.b.Mutex("b"+x))
-				async(a, s.a.Mutex("b"+x))
-				async(b, s.b.Mutex("a"+x))
+				_, b := s.cross(s.a.Mutex("a"+x), s.b.Mutex("b"+x), s.a.Mutex("b"+x), s.b.Mutex("a"+x))
 				async(b, s.b.Mutex("a"+x)) // beside it
 			}
 		}, "a1 b1, a2 b2"},
@@ -250,9 +243,7 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 		}, "a b"},
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
-			w := memlock.NewWorld()
-			s := scene{t: t, a: join(t, w), b: join(t, w), c: join(t, memlock.NewWorld())}
-			s.ctx, _ = untilEnd(t)
+			s := newScene(t, memlock.NewWorld())
 			one.begin(s)
 			time.Sleep(told)
 			found := deadlocks(t, s.a, s.c)
@@ -265,25 +256,13 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 
 // What may end by itself is no deadlock. Each of these would be one but for the reason that its name says.
 func TestNoFalseAlarm(t *testing.T) {
-	type scene struct {
-		t    *testing.T
-		ctx  context.Context
-		a, b member
-	}
-	crossed := func(s scene, a, b, wantsB, wantsA *interlock.Lock) (ctxA, ctxB context.Context) {
-		ctxA, _ = under(s.t, s.ctx, a)
-		ctxB, _ = under(s.t, s.ctx, b)
-		async(ctxA, wantsB)
-		async(ctxB, wantsA)
-		return ctxA, ctxB
-	}
 	later := interlock.Wait(time.Hour)
 	for name, begin := range map[string]func(s scene){
 		"a wait that is bounded": func(s scene) {
-			crossed(s, s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a", later))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a", later))
 		},
 		"a wait of All that is bounded": func(s scene) {
-			crossed(s, s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), interlock.All(s.b.Mutex("a"), s.b.Mutex("c")).With(later))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), interlock.All(s.b.Mutex("a"), s.b.Mutex("c")).With(later))
 		},
 		"a context that has a deadline": func(s scene) {
 			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
@@ -294,7 +273,7 @@ func TestNoFalseAlarm(t *testing.T) {
 			async(late, s.b.Mutex("a"))
 		},
 		"a lease that ends by itself": func(s scene) {
-			crossed(s, s.a.Mutex("a"), s.b.Mutex("b", interlock.Hold(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b", interlock.Hold(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
 		},
 		"a context that ends with a lease": func(s scene) {
 			a, _ := under(s.t, s.ctx, s.a.Mutex("fixed", interlock.Hold(time.Hour)))
@@ -371,7 +350,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		},
 		"a permit that somebody has who waits for nothing": func(s scene) {
 			under(s.t, s.ctx, s.b.Semaphore("s", 2))
-			crossed(s, s.a.Semaphore("s", 2), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Semaphore("s", 2))
+			s.cross(s.a.Semaphore("s", 2), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Semaphore("s", 2))
 		},
 		"a heavy wait in front, which is bounded": func(s scene) {
 			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
@@ -392,7 +371,7 @@ func TestNoFalseAlarm(t *testing.T) {
 			ok(s.t, lease.Release())
 		},
 		"a client that is cut off": func(s scene) {
-			crossed(s, s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a"))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a"))
 			time.Sleep(told)
 			s.b.faults().Cut() // its tickets stand for some seconds
 		},
@@ -422,9 +401,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
 			w := memlock.NewWorld()
-			s := scene{t: t, a: join(t, w), b: join(t, w)}
-			looker := join(t, w)
-			s.ctx, _ = untilEnd(t)
+			s, looker := newScene(t, w), join(t, w)
 			begin(s)
 			for range 3 {
 				noDeadlock(t, name, looker)

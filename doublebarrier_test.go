@@ -257,33 +257,6 @@ func TestAMemberThatGivesUpDoesNotWaitForTheBackend(t *testing.T) {
 	}))
 }
 
-// A member that has lost its place while it waits comes again, once its old one is gone.
-func TestAMemberThatIsTakenForDeadWhileItWaitsComesAgain(t *testing.T) {
-	for name, outage := range map[string]func(member){
-		"its session has ended": func(m member) { m.faults().Expire() },
-		"the backend was away for two TTLs": func(m member) {
-			m.faults().Cut()
-			time.Sleep(2 * ttl)
-			m.faults().Heal()
-		},
-	} {
-		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
-			first := enter(ctx, a.DoubleBarrier("d", 3))
-			synctest.Wait()
-			outage(a)
-			time.Sleep(ttl)
-			second := enter(ctx, b.DoubleBarrier("d", 3))
-			for _, e := range []<-chan result{first, second} {
-				notYet(t, e, "entered with two of three")
-			}
-			third := enter(ctx, b.DoubleBarrier("d", 3))
-			for _, e := range []<-chan result{first, second, third} {
-				turn(t, e)
-			}
-		}))
-	}
-}
-
 // A member with which a round has begun while it was cut off, or one that was evicted, does not come again.
 func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,4 +288,17 @@ func costs(t testing.TB, m member, before, most uint64) {
 	if n := m.Admin().Exchanges() - before; n > most {
 		t.Errorf("%d exchanges, not %d", n, most)
 	}
+}
+
+// stopped is a driver whose clock can jump, while timers do not fire: what a
+// process sees that was stopped, or whose machine was suspended.
+type stopped struct {
+	*memlock.Driver
+	ahead atomic.Int64
+}
+
+func (d *stopped) jump(by time.Duration) { d.ahead.Add(int64(by)) }
+
+func (d *stopped) Now() driver.Instant {
+	return d.Driver.Now().Add(time.Duration(d.ahead.Load()))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,4 +102,85 @@ func TestAChangeIsNotRepeatedForLongerThanItIsRecognised(t *testing.T) {
 			t.Errorf("repeated for %v", d)
 		}
 	}))
+}
+
+// A count down that others overtake returns what is left, which is what they have left.
+func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
+	simulated(t, both(func(t *testing.T, a, b member) {
+		errtest.Must(a.Latch("l").Set(ctx, 2))(t)
+		swap := a.faults().Before("Swap", 1).Hang()
+		left := make(chan int64, 1)
+		go func() {
+			n, err := a.Latch("l").CountDown(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			left <- n
+		}()
+		<-swap.Reached()
+		for range 2 {
+			errtest.Must(b.Latch("l").CountDown(ctx))(t)
+		}
+		swap.Deliver()
+		if n := <-left; n != 0 {
+			t.Errorf("%d left of none", n)
+		}
+	}))
+}
+
+// Who waits for a latch that is reset goes on waiting, for its next Set.
+func TestALatchCanBeSetAgain(t *testing.T) {
+	simulated(t, alone(func(t *testing.T, a member) {
+		l := a.Latch("l")
+		if _, err := l.CountDown(ctx); err == nil {
+			t.Error("counted down a latch that is not set")
+		}
+		set := func(n int64) {
+			t.Helper()
+			set := errtest.Must(l.Set(ctx, n))(t)
+			if !set {
+				t.Fatal("set already")
+			}
+		}
+		set(2)
+		if again, err := l.Set(ctx, 3); again || err != nil {
+			t.Errorf("set again: %v, %v", again, err)
+		}
+		waits := make(chan error, 1)
+		go func() { waits <- l.Wait(ctx) }()
+		synctest.Wait()
+		ok(t, l.Reset(ctx))
+		ok(t, l.Reset(ctx))
+		if _, set, err := l.Count(ctx); set || err != nil {
+			t.Error(set, err)
+		}
+		set(1)
+		synctest.Wait()
+		if len(waits) > 0 {
+			t.Fatal("open")
+		}
+		for range 2 { // the second is of an open latch
+			left, err := l.CountDown(ctx)
+			if ok(t, err); left != 0 {
+				t.Errorf("%d left", left)
+			}
+		}
+		ok(t, <-waits)
+		wantErr(t, errOf(l.Set(ctx, 0)), interlock.ErrInvalid)
+	}))
+}
+
+// Promise: a count that is no number is an error of a short line, however long it is.
+func TestACountThatIsNoNumberIsAShortError(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		d := memlock.New()
+		c := errtest.Must(interlock.New(ctx, d))(t)
+		defer c.Close()
+		_, err := d.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "l/latch", Value: bytes.Repeat([]byte("x"), driver.MaxCell)})
+		ok(t, err)
+		_, _, err = c.Latch("l").Count(ctx)
+		if err == nil || len(err.Error()) > 100 || !strings.Contains(err.Error(), "xxx…") {
+			t.Errorf("%.200v", err)
+		}
+	})
 }

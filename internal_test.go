@@ -1,0 +1,175 @@
+package interlock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// The first session of a client is checked as those that follow it.
+func TestNoSessionIsGivenWrongArguments(t *testing.T) {
+	c, err := New(t.Context(), memlock.NewWorld().Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := c.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.s.Leave(t.Context(), driver.Ticket{ID: "none", Queue: "q"}, true); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Leave of a ticket that can have no such ID: %v", err)
+	}
+}
+
+// Promise: a moment that no calendar has, as a member may write one, keeps nobody from writing a
+// listing as JSON.
+func TestAMomentThatNoCalendarHas(t *testing.T) {
+	c, err := New(t.Context(), memlock.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	now := time.Now()
+	for _, at := range []time.Time{now, time.UnixMicro(math.MaxInt64), time.UnixMilli(math.MaxInt64), time.UnixMicro(math.MinInt64), time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)} {
+		q := c.queue(driver.Queue{Name: "q", Members: []driver.Member{{Held: true, Since: at, Left: math.MaxInt64}}})
+		if _, err := json.Marshal(q); err != nil {
+			t.Errorf("%v: %v", at, err)
+		}
+		if since := q.Holders[0].Since; since != now && !since.IsZero() {
+			t.Errorf("%v is shown as %v", at, since)
+		}
+	}
+}
+
+// Promise: a long line is looked through once. With a look from each wait at all others, this would take minutes.
+func TestTheWaitsOfALongLineCanBeServed(t *testing.T) {
+	q := driver.Queue{Name: "a", Capacity: 1, Members: []driver.Member{{ID: "h", Held: true, Units: 1}}}
+	all := waits{}
+	for i := range 20_000 {
+		id := fmt.Sprintf("%032d", i)
+		q.Members = append(q.Members, driver.Member{ID: id, Units: 1})
+		all["w"+id] = &told{waitRecord: waitRecord{ID: "w" + id, Queue: "a", Units: 1, Ticket: id, Holds: []string{"x" + id}}}
+	}
+	if stuck := all.stuck(map[place]driver.Queue{{nil, "a"}: q}); len(stuck) > 0 {
+		t.Errorf("%d are stuck behind a holder that waits for nothing", len(stuck))
+	}
+}
+
+// Promise: a wait whose ticket is held is not stuck, though more is held than the capacity and it has not heard of its grant.
+func TestAWaitThatHasBeenServedIsNotStuck(t *testing.T) {
+	s := driver.Queue{Name: "s", Capacity: 1, Members: []driver.Member{{ID: "p", Held: true, Units: 1}, {ID: "own", Held: true, Units: 1}}}
+	m := driver.Queue{Name: "m", Capacity: 1, Members: []driver.Member{{ID: "mt", Held: true, Units: 1}}}
+	all := waits{
+		"w1": &told{waitRecord: waitRecord{ID: "w1", Queue: "s", Units: 1, Ticket: "own", Holds: []string{"mt"}}},
+		"w2": &told{waitRecord: waitRecord{ID: "w2", Queue: "m", Units: 1, Ticket: "w2t", Holds: []string{"p"}}},
+	}
+	if stuck := all.stuck(map[place]driver.Queue{{nil, "s"}: s, {nil, "m"}: m}); len(stuck) > 0 {
+		t.Errorf("%d are stuck", len(stuck))
+	}
+}
+
+// Promise: a wait for more permits than there are by now is kept waiting by nobody.
+func TestAWaitForMoreThanThereIsIsNotStuck(t *testing.T) {
+	q := driver.Queue{Name: "s", Capacity: 1, Members: []driver.Member{{ID: "own", Units: 2}}}
+	w := &told{waitRecord: waitRecord{ID: "w", Queue: "s", Units: 2, Ticket: "own", Holds: []string{"x"}}}
+	if stuck := (waits{"w": w}).stuck(map[place]driver.Queue{w.place(): q}); len(stuck) > 0 {
+		t.Errorf("%d are stuck", len(stuck))
+	}
+}
+
+// Of a client so many come to a line at once as are enough; others one after the other, with
+// rests that are the longer the slower the backend is, or together when few are left. Who
+// gives up before that has not come, and keeps nobody from it.
+func TestACrowdComesSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, more = 10 * time.Millisecond, 20
+		ctx := t.Context()
+		var c crowds
+		var mu sync.Mutex
+		var came []int
+		join := func(ctx context.Context, n int) {
+			answered, err := c.come(ctx, t.Context(), "q")
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			came = append(came, n)
+			mu.Unlock()
+			time.Sleep(took)
+			answered()
+		}
+		have := func() (n, last int) {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return len(came), came[len(came)-1]
+		}
+		for n := range crowded {
+			go join(ctx, n)
+		}
+		if n, _ := have(); n != crowded {
+			t.Fatalf("%d come at once", n)
+		}
+		early, cancel := context.WithCancel(ctx)
+		for n := range more {
+			mine := ctx
+			if n%2 == 1 {
+				mine = early
+			}
+			go join(mine, crowded+n)
+			synctest.Wait()
+		}
+		cancel()
+		if n, _ := have(); n != crowded+1 {
+			t.Errorf("%d more come at once", n-crowded)
+		}
+		for n := 2; n <= more/2; n++ {
+			time.Sleep((1+rest)*took - time.Microsecond)
+			before, _ := have()
+			time.Sleep(time.Microsecond)
+			if after, last := have(); before != crowded+n-1 || after != crowded+n || last != crowded+2*(n-1) {
+				t.Errorf("after %d rests %d have come, at their end %d; the last is %d", n-1, before, after, last)
+			}
+		}
+		for range 2 { // enough are left
+			go join(ctx, -1)
+		}
+		time.Sleep(time.Hour)
+		for range crowded + more/2 + 2 {
+			c.gone("q")
+		}
+		if len(c.all) != 0 {
+			t.Errorf("it remembers %+v", c.all["q"])
+		}
+
+		// When few are left, others come together, without a rest.
+		mu.Lock()
+		came = nil
+		mu.Unlock()
+		for n := range crowded + few + 5 {
+			go join(ctx, n)
+			synctest.Wait()
+		}
+		for range crowded - few {
+			c.gone("q")
+		}
+		if n, _ := have(); n != crowded+1 {
+			t.Errorf("%d have come though more than few are left", n)
+		}
+		c.gone("q")
+		if n, _ := have(); n != crowded+1+crowded-few {
+			t.Errorf("%d have come when few were left, want %d", n, crowded+1+crowded-few)
+		}
+		time.Sleep(time.Hour) // until all have their answers
+	})
+}
