@@ -31,14 +31,8 @@ func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	b := errtest.Must(other.Open(ctx, o))(t)
 	defer b.Close(ctx)
 	for n := range 2 { // the second time it listens from the beginning
-		held, err := a.Join(ctx, mutex(queue, 2*n+1))
-		if err != nil || !held.Held {
-			t.Fatal(held, err)
-		}
-		next, err := b.Join(ctx, mutex(queue, 2*n+2))
-		if err != nil || next.Held {
-			t.Fatal(next, err)
-		}
+		held := joined(t, a, mutex(queue, 2*n+1), true)
+		next := joined(t, b, mutex(queue, 2*n+2), false)
 		for of, ticket := range map[*driver.Opened]driver.Ticket{a: held, b: next} {
 			if all, err := of.Renew(ctx, []driver.Ticket{ticket}); err != nil || len(all) != 1 || all[0].State != driver.Kept {
 				t.Fatal(all, err)
@@ -177,10 +171,7 @@ func TestUncommittedGrant(t *testing.T) {
 	_, one := session(t, s.URL())
 	_, other := session(t, s.URL())
 	errtest.Must(one.Join(t.Context(), mutex("q", 1)))(t)
-	waits, err := other.Join(t.Context(), mutex("q", 2))
-	if err != nil || waits.Held {
-		t.Fatal(waits, err)
-	}
+	waits := joined(t, other, mutex("q", 2), false)
 	defer uncommitted(t, s, "UPDATE interlock_queues SET granted = last")()
 	errtest.Must(other.Renew(t.Context(), []driver.Ticket{waits}))(t) // it looks at the ticket
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -253,25 +244,6 @@ func TestSeveralHosts(t *testing.T) {
 	reader, writer := mysqltest.Start(t, mysqltest.Config("read_only", "ON")), mysqltest.Start(t)
 	u := "mariadb://app:secret@127.0.0.1:1," + reader.Addr + "," + writer.Addr + "/locks"
 	handsOver(t, opened(t, u), opened(t, writer.URL()), "several")
-}
-
-// Promise: who is refused because the server has as many connections as it may is told of the
-// settings, and tries again.
-func TestTooManyConnections(t *testing.T) {
-	t.Parallel()
-	s := mysqltest.Start(t)
-	s.Do("ALTER USER app WITH MAX_USER_CONNECTIONS 1")
-	conn := errtest.Must(sql.Open("mysql", s.DSN()))(t)
-	t.Cleanup(func() { _ = conn.Close() })
-	noError(t, conn.PingContext(t.Context()))
-	d, err := open(t.Context(), s.URL())
-	if err == nil {
-		_ = d.Close()
-		t.Fatal("a second connection is not refused")
-	}
-	if driver.IsPermanent(err) || !strings.Contains(err.Error(), "max_user_connections of the server") {
-		t.Errorf("%v, permanent %v", err, driver.IsPermanent(err))
-	}
 }
 
 // Promise: a prefix may have every character that it is allowed: what is made with it, and the rights for

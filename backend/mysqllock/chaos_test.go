@@ -99,13 +99,11 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		d := opened(t, s.URL())
 		a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour}))(t)
 		r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
-		held, err := a.Join(t.Context(), r)
-		if err != nil || !held.Held {
-			t.Fatal(held, err)
-		}
+		held := joined(t, a, r, true)
 		s.Kill()
 		s.Restart()
 		var kept []driver.Renewed
+		var err error
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
 			if kept, err = a.Renew(t.Context(), []driver.Ticket{held}); err == nil || driver.IsPermanent(err) {
 				break

@@ -32,6 +32,16 @@ func session(t *testing.T, url string) (driver.Driver, *driver.Opened) {
 	return d, s
 }
 
+// joined is a ticket that is held at once, or waits.
+func joined(t *testing.T, s *driver.Opened, r driver.Request, held bool) driver.Ticket {
+	t.Helper()
+	k, err := s.Join(t.Context(), r)
+	if err != nil || k.Held != held {
+		t.Fatalf("%q: %+v, %v; to be held at once: %v", r.Queue, k, err, held)
+	}
+	return k
+}
+
 // sequence is a table that has the numbers from 0 to n-1 in its column seq.
 func sequence(n int) string {
 	digit := "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"

@@ -55,10 +55,7 @@ func TestHeartbeatBesideWaiting(t *testing.T) {
 	_, kept := session(t, s.URL())
 	_, fresh := idle(t, s, -1, 20*time.Minute)
 	for n, one := range []*driver.Opened{kept, fresh} {
-		leave, err := one.Join(t.Context(), mutex("beside", 2*n+1))
-		if err != nil || !leave.Held {
-			t.Fatal(leave, err)
-		}
+		leave := joined(t, one, mutex("beside", 2*n+1), true)
 		var joined driver.Ticket
 		for _, call := range []func(context.Context) error{
 			func(ctx context.Context) error { return one.Leave(ctx, leave, true) },
@@ -94,10 +91,7 @@ func TestLateJoin(t *testing.T) {
 		other.Queue = r.Queue
 		pair := func() {
 			t.Helper()
-			got, err := one.Join(t.Context(), other)
-			if err != nil || !got.Held {
-				t.Fatal(got, err)
-			}
+			got := joined(t, one, other, true)
 			noError(t, one.Leave(t.Context(), got, true))
 			other.ID = newID(n + 200)
 		}
@@ -131,10 +125,7 @@ func TestAloneIsCheap(t *testing.T) {
 	s := mysqltest.Start(t, mysqltest.Config("innodb_monitor_enable", "trx_rw_commits"))
 	_, one := session(t, s.URL())
 	pair := func(n int) {
-		ticket, err := one.Join(t.Context(), mutex("alone", n))
-		if err != nil || !ticket.Held {
-			t.Fatal(ticket, err)
-		}
+		ticket := joined(t, one, mutex("alone", n), true)
 		noError(t, one.Leave(t.Context(), ticket, true))
 	}
 	pair(1)

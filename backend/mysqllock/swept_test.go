@@ -22,9 +22,7 @@ func TestEndedForTwoReasons(t *testing.T) {
 		return driver.Request{ID: newID(n), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: 3}
 	}
 	for n, who := range []*driver.Opened{gone, stays, stays} {
-		if tk, err := who.Join(t.Context(), permit(n+1, 1)); err != nil || !tk.Held {
-			t.Fatal(tk, err)
-		}
+		joined(t, who, permit(n+1, 1), true)
 	}
 	s.Do("UPDATE interlock_tickets SET ends = 1, flags = 16 WHERE id = UNHEX('" + newID(1) + "');" +
 		"UPDATE interlock_sessions SET gone = 1, ends = 0, ttl = 0 WHERE id = UNHEX('" + gone.ID + "')")
@@ -33,9 +31,7 @@ func TestEndedForTwoReasons(t *testing.T) {
 	if tk, err := stays.Join(t.Context(), many); !errors.Is(err, driver.ErrBusy) {
 		t.Errorf("two permits are given while one is free: %+v, %v", tk, err)
 	}
-	if tk, err := stays.Join(t.Context(), permit(5, 1)); err != nil || !tk.Held {
-		t.Errorf("the free permit is not given: %+v, %v", tk, err)
-	}
+	joined(t, stays, permit(5, 1), true)
 }
 
 // Promise: a ticket whose session was closed ends, also if it was the only one of its
@@ -48,14 +44,10 @@ func TestOnlyTicketOfAClosedSession(t *testing.T) {
 	permit := func(n int, units int64) driver.Request {
 		return driver.Request{ID: newID(n), Queue: "q", Kind: driver.Semaphore, Units: units, Capacity: 3}
 	}
-	if tk, err := gone.Join(t.Context(), permit(1, 1)); err != nil || !tk.Held {
-		t.Fatal(tk, err)
-	}
+	joined(t, gone, permit(1, 1), true)
 	noError(t, gone.Close(t.Context()))
 	for n := range 3 {
-		if tk, err := stays.Join(t.Context(), permit(n+2, 1)); err != nil || !tk.Held {
-			t.Errorf("permit %d is not given: %+v, %v", n+1, tk, err)
-		}
+		joined(t, stays, permit(n+2, 1), true)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,8 +30,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	// Most tests wait most of the time, for servers and for the ends of leases.
-	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // unless the command line says how many
 	if !full {
 		_ = flag.Set("rapid.checks", "30")
 	}

@@ -151,35 +151,41 @@ func stands(t *testing.T, d driver.Driver, k driver.Ticket, r renewal, promised 
 	}
 }
 
-// renewsLate has a session renew its ticket, as if it had done so half a TTL ago, and
-// returns when that is all but committed.
-func renewsLate(t *testing.T, s *pgtest.Server, a *driver.Opened, k driver.Ticket) (l *late, renewed <-chan renewal) {
-	t.Helper()
-	s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
-	l = newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID))
-	renewed = renews(a, k)
-	l.waits(1)
-	return l, renewed
-}
-
-// Promise: a holder who is evicted while a renewal is being committed keeps what that
-// renewal promises.
-func TestEvictWhileARenewalIsCommitted(t *testing.T) {
+// Promise: a ticket that gets an end of its own while a renewal that names it is being committed, since it is evicted or another
+// renewal does not name it, has no earlier end than the first one promises.
+func TestOwnEndWhileARenewalIsCommitted(t *testing.T) {
 	t.Parallel()
-	s := pgtest.Start(t)
-	d := opened(t, s.URL())
-	a, b := session(t, d), session(t, d)
-	k := join(t, a, request("q", 1))
-	join(t, b, request("q", 1))
-	l, renewed := renewsLate(t, s, a, k)
-	asked := make(chan error, 1)
-	go func() { asked <- d.Ask(context.Background(), "q", k.ID, driver.Evict) }()
-	until(t, "the eviction is done, or waits for the renewal", func() bool {
-		return len(asked) > 0 || len(s.Backends("wait_event_type = 'Lock'")) == 2
-	})
-	l.commit()
-	noError(t, <-asked)
-	stands(t, d, k, <-renewed, ttl)
+	for name, end := range map[string]func(driver.Driver, *driver.Opened, driver.Ticket) error{
+		"evicted": func(d driver.Driver, _ *driver.Opened, k driver.Ticket) error {
+			return d.Ask(context.Background(), "q", k.ID, driver.Evict)
+		},
+		"not named": func(_ driver.Driver, a *driver.Opened, _ driver.Ticket) error {
+			_, err := a.Renew(context.Background(), nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.Start(t)
+			d := opened(t, s.URL())
+			a, b := session(t, d), session(t, d)
+			k := join(t, a, request("q", 1))
+			join(t, b, request("q", 1))
+			// It renews as if it had done so half a TTL ago.
+			s.SQL("UPDATE interlock.session SET expires = expires - ttl / 2; UPDATE interlock.ticket SET since = 0")
+			l := newLate(t, s, "UPDATE ON interlock.session", fmt.Sprintf("NEW.id = '%s'", a.ID))
+			renewed := renews(a, k)
+			l.waits(1)
+			ended := make(chan error, 1)
+			go func() { ended <- end(d, a, k) }()
+			until(t, "the end is done, or waits for the renewal", func() bool {
+				return len(ended) > 0 || len(s.Backends("wait_event_type = 'Lock'")) >= 2
+			})
+			l.commit()
+			noError(t, <-ended)
+			stands(t, d, k, <-renewed, ttl)
+		})
+	}
 }
 
 // Promise: while a renewal is being committed nobody takes its tickets out, however
@@ -516,25 +522,4 @@ func TestLeaveWhileAJoinIsCommitted(t *testing.T) {
 	case <-time.After(busy.Bound(time.Minute)):
 		t.Error("it has not been served")
 	}
-}
-
-// Promise: a ticket that gets an end of its own while a renewal that names it is being
-// committed, since another one does not, has no earlier end than the first one promises.
-func TestStrayWhileARenewalIsCommitted(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	d := opened(t, s.URL())
-	a, b := session(t, d), session(t, d)
-	k := join(t, a, request("q", 1))
-	join(t, b, request("q", 1))
-	l, renewed := renewsLate(t, s, a, k)
-	stranded := renews(a)
-	until(t, "the other one is done, or waits for the renewal", func() bool {
-		return len(stranded) > 0 || len(s.Backends("wait_event_type = 'Lock'")) >= 2
-	})
-	l.commit()
-	if r := <-stranded; r.err != nil {
-		t.Fatal(r.err)
-	}
-	stands(t, d, k, <-renewed, ttl)
 }

@@ -64,7 +64,7 @@ func TestBusyServer(t *testing.T) {
 		t.Error("opened on a busy server")
 	}
 	do(t, s, "SCRIPT", "KILL")
-	received(t, "the script that was killed", script)
+	errtest.Received(t, "the script that was killed", script)
 
 	errtest.Is(t, renew(bounded), nil, "Renew after the script has ended")
 	waits := errtest.Must(other.Join(t.Context(), exclusive("q")))(t)

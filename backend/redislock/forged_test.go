@@ -115,11 +115,11 @@ func TestMessagesOfAStranger(t *testing.T) {
 	// The stranger hears the news of the grant, and sends it on with another token.
 	sent := overheard(t, s, b)
 	noError(t, a.Leave(t.Context(), held, true))
-	tk := received(t, "the grant", got)
+	tk := errtest.Received(t, "the grant", got)
 	token := fmt.Sprintf(" %d ", tk.Token)
-	news := received(t, "the news of the grant", sent)
+	news := errtest.Received(t, "the news of the grant", sent)
 	for !strings.Contains(news, token) {
-		news = received(t, "the news of the grant", sent)
+		news = errtest.Received(t, "the news of the grant", sent)
 	}
 	publish(t, s, b, strings.Replace(news, token, fmt.Sprintf(" %d ", tk.Token+1), 1))
 	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke))

@@ -147,5 +147,5 @@ func TestTheEndOfAContextLeavesHeartbeatsAlone(t *testing.T) {
 	}
 	inTime(t, "Load with a context that ended after 50ms", began, nil)
 	s.Resume()
-	errtest.Is(t, received(t, "Renew", renewed), nil, "Renew beside a call whose context has ended")
+	errtest.Is(t, errtest.Received(t, "Renew", renewed), nil, "Renew beside a call whose context has ended")
 }

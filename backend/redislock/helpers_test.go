@@ -88,18 +88,6 @@ func awaited(t *testing.T, s *driver.Opened, tk driver.Ticket) driver.Ticket {
 	return got
 }
 
-// received waits for what a goroutine of the test sends, for a minute at most.
-func received[T any](t *testing.T, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(busy.Bound(time.Minute)):
-		t.Fatalf("a minute later still nothing of %s", what)
-		panic("not reached")
-	}
-}
-
 func request(queue string, units, capacity int64) driver.Request {
 	var id [16]byte
 	_, _ = rand.Read(id[:])

@@ -67,7 +67,7 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 	release(t, other)
 
 	replica.Resume()
-	if l = received(t, "the next holder", next); l == nil {
+	if l = errtest.Received(t, "the next holder", next); l == nil {
 		t.FailNow()
 	}
 	if l.Inherited() {

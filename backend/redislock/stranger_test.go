@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -57,7 +58,7 @@ func TestALockOfAnotherLibraryIsRespected(t *testing.T) {
 		}
 		do(t, s, "DEL", lock.name)
 		for range cap(got) {
-			noError(t, received(t, "an Acquire of what the other library has given back", got))
+			noError(t, errtest.Received(t, "an Acquire of what the other library has given back", got))
 		}
 	}
 }
@@ -101,7 +102,7 @@ func TestAnotherLibraryRespectsALock(t *testing.T) {
 		waiting(t, a, name, 1)
 		taken(name, "held, with one who waits", true)
 		release(t, l)
-		if l = received(t, "the next holder", next); l == nil {
+		if l = errtest.Received(t, "the next holder", next); l == nil {
 			t.FailNow()
 		}
 		taken(name, "handed over", true)
@@ -130,7 +131,7 @@ func TestALockOfRedisson(t *testing.T) {
 		t.Errorf("of Redisson's lock %v fields are left", n)
 	}
 	do(t, s, "DEL", "m")
-	lease := received(t, "an Acquire of what Redisson has given back", got)
+	lease := errtest.Received(t, "an Acquire of what Redisson has given back", got)
 	if lease == nil {
 		t.FailNow()
 	}

@@ -51,6 +51,6 @@ func TestWaitsOutlastARestart(t *testing.T) {
 	eventually(t, "the server is found again", func() bool { _, err := b.Join(t.Context(), r); r.Retry = true; return err == nil })
 	eventually(t, "the server is found again", func() bool { _, err := db.Swap(t.Context(), swap); return err == nil })
 	for range cap(results) {
-		errtest.Is(t, received(t, "a call that waits for what has happened", results), nil)
+		errtest.Is(t, errtest.Received(t, "a call that waits for what has happened", results), nil)
 	}
 }

@@ -1,11 +1,14 @@
-// Package errtest looks at errors: that there is none, and what one says to whoever
-// wrote a URL.
+// Package errtest looks at errors: that there is none, and what one says to the writer of a URL.
+// It waits for other goroutines of a test, too.
 package errtest
 
 import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Password is the password of tests, which no error may have.
@@ -60,4 +63,16 @@ func MustBe(t testing.TB, err, want error, what ...string) {
 	if Is(t, err, want, what...); !errors.Is(err, want) {
 		t.FailNow()
 	}
+}
+
+// Received is what another goroutine of the test sends, which ends the test if it sends nothing.
+func Received[T any](t testing.TB, what string, from <-chan T) (v T) {
+	t.Helper()
+	limit := busy.Bound(time.Minute)
+	select {
+	case v = <-from:
+	case <-time.After(limit):
+		t.Fatalf("%v later nothing has come of %s", limit, what)
+	}
+	return v
 }

@@ -189,7 +189,7 @@ func TestChangedCredentials(t *testing.T) {
 	for err = one.Leave(ctx, held, true); err != nil && ctx.Err() == nil; { // as the core does
 		err = one.Leave(ctx, held, true)
 	}
-	errtest.Is(t, received(t, "the grant", granted), nil, "who waits does not get the lock")
+	errtest.Is(t, errtest.Received(t, "the grant", granted), nil, "who waits does not get the lock")
 }
 
 // Promise: locks do not wait for the commands of the program, and none of its connections is
@@ -219,7 +219,7 @@ func TestCommandsOfTheProgramHoldUpNothing(t *testing.T) {
 	default:
 	}
 	errtest.Must(s.Do("RPUSH", "list", "x"))(t)
-	errtest.Is(t, received(t, "the program's command", popped), nil)
+	errtest.Is(t, errtest.Received(t, "the program's command", popped), nil)
 }
 
 // Promise: a driver has three connections, which have the name of the client's and end with the
@@ -289,12 +289,12 @@ func TestFunctionsThatDoNotEnd(t *testing.T) {
 			_, err := goredis.New(ctx, client)
 			ended <- err
 		}()
-		if err := received(t, "the end of New, "+name, ended); !errors.Is(err, context.DeadlineExceeded) {
+		if err := errtest.Received(t, "the end of New, "+name, ended); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	close(hang)
-	late := received(t, "the late connection", dialed)
+	late := errtest.Received(t, "the late connection", dialed)
 	_ = late.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := late.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a connection that came too late: %v", err)
@@ -315,18 +315,6 @@ func limited(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// received waits for what a goroutine of the test sends, for a minute at most.
-func received[T any](t *testing.T, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(busy.Bound(time.Minute)):
-		t.Fatalf("a minute later still nothing of %s", what)
-		panic("not reached")
-	}
 }
 
 func mutex(queue string) driver.Request {

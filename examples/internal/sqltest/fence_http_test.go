@@ -55,7 +55,7 @@ func TestTheStoreOfATable(t *testing.T) {
 		if err != broken {
 			t.Errorf("got %v, want the work's own error", err)
 		}
-		isErr(t, receive(t, "the work under the larger token", next), nil)
+		isErr(t, errtest.Received(t, "the work under the larger token", next), nil)
 		err = store.Do(ctx, "a", fence.Token(5), func() error { t.Error("the work was done under a smaller token"); return nil })
 		if !errors.Is(err, fence.ErrStale) {
 			t.Errorf("got %v, want ErrStale", err)

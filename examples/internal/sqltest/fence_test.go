@@ -122,7 +122,7 @@ func noOtherCheck(t *testing.T, further bool) {
 		must(t, a, "UPDATE items SET stock = 99 WHERE id = 1")
 		ended.Store(true)
 		commit(t, a)
-		noError(t, receive(t, "the check of the larger token, after the first has ended", checked))
+		noError(t, errtest.Received(t, "the check of the larger token, after the first has ended", checked))
 		if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 99 {
 			t.Errorf("what is read under the larger token: got %d, want 99", got)
 		}

@@ -120,7 +120,7 @@ func TestOnceTheSecondOfTwoCallsWaits(t *testing.T) {
 				} else if err := a.Rollback(); err != nil {
 					t.Fatal(err)
 				}
-				if got := receive(t, "the second call, after the first has ended", second); got != want {
+				if got := errtest.Received(t, "the second call, after the first has ended", second); got != want {
 					t.Errorf("got %v, want %v", got, want)
 				}
 				stock(t, other, 99)
@@ -273,7 +273,7 @@ func TestOnceAFailureLeavesNothing(t *testing.T) {
 						return fail()
 					})
 				}()
-				err := receive(t, "the call that fails", failed)
+				err := errtest.Received(t, "the call that fails", failed)
 				if name == "an error" && err != broken {
 					t.Errorf("got %v, want the function's own error", err)
 				}
@@ -441,7 +441,7 @@ func TestOnceADeadlockIsToldAndTriedAgain(t *testing.T) {
 		case !errors.Is(err, once.ErrDeadlock):
 			t.Errorf("got %v, want ErrDeadlock", err)
 		}
-		o := receive(t, "the other one", ran)
+		o := errtest.Received(t, "the other one", ran)
 		if o.err != nil {
 			t.Error("the other one:", o.err)
 		}

@@ -108,7 +108,7 @@ func TestWhoWaitsGetsTheLock(t *testing.T) {
 			d.awaitWaiter(t)
 			ended.Store(true)
 			commit(t, a)
-			noError(t, receive(t, "the lock, after its holder has ended", got))
+			noError(t, errtest.Received(t, "the lock, after its holder has ended", got))
 			commit(t, b)
 		})
 	}
@@ -171,7 +171,7 @@ func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 		d.awaitWaiter(t)
 		must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
 		commit(t, holder)
-		isErr(t, receive(t, "what is read under the lock", read), nil)
+		isErr(t, errtest.Received(t, "what is read under the lock", read), nil)
 	})
 }
 
@@ -229,7 +229,7 @@ func TestALockThatWaitedFindsTheRowThatIsThereNow(t *testing.T) {
 					must(t, a, "INSERT INTO items (id, stock) VALUES (1, 55)")
 				}
 				commit(t, a)
-				r := receive(t, "the row, after its holder has ended", done)
+				r := errtest.Received(t, "the row, after its holder has ended", done)
 				if again && (r.err != nil || r.stock != 55) {
 					t.Errorf("inserted again: got %d, %v; want 55", r.stock, r.err)
 				}
@@ -336,7 +336,7 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 		go func() { got <- lock(t.Context(), b, rowlock.Wait(time.Minute)) }()
 		d.awaitWaiter(t)
 		commit(t, a)
-		isErr(t, receive(t, "the lock, after its holder has ended", got), nil)
+		isErr(t, errtest.Received(t, "the lock, after its holder has ended", got), nil)
 		check("a wait")
 		isErr(t, lock(t.Context(), b, rowlock.Wait(time.Minute)), nil)
 		check("no wait")
@@ -359,7 +359,7 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 			go func() { got <- lock(ctx, b, opts...) }()
 			d.awaitWaiter(t)
 			cancel()
-			if err := receive(t, "Lock whose context has ended", got); !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
+			if err := errtest.Received(t, "Lock whose context has ended", got); !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
 				t.Errorf("got %v, want the context's error", err)
 			}
 			_ = b.Rollback() // its connection may be gone
@@ -498,7 +498,7 @@ func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
 		go func() { got <- items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2}) }()
 		d.awaitWaiter(t)
 		commit(t, a)
-		isErr(t, receive(t, "Write of a row that was locked", got), rowlock.ErrConflict)
+		isErr(t, errtest.Received(t, "Write of a row that was locked", got), rowlock.ErrConflict)
 		isErr(t, b.Rollback(), nil)
 	})
 }

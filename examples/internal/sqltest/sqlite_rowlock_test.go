@@ -56,7 +56,7 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 			}()
 			must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
 			commit(t, tx)
-			isErr(t, receive(t, "Begin, after the holder has ended", begun), nil, "the transaction that waited")
+			isErr(t, errtest.Received(t, "Begin, after the holder has ended", begun), nil, "the transaction that waited")
 		})
 	}
 }

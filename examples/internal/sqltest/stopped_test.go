@@ -86,7 +86,7 @@ func (p *process) next() string {
 		}
 		line <- p.said.Text()
 	}()
-	return receive(p.t, "a line of the other process", line)
+	return errtest.Received(p.t, "a line of the other process", line)
 }
 
 func (p *process) says(want string) {

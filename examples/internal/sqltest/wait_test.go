@@ -17,23 +17,12 @@ var (
 // patience bounds each wait for something that must happen, however busy the machine is.
 const patience = 2 * time.Minute
 
-// receive waits for what another goroutine says.
-func receive[T any](t *testing.T, what string, from <-chan T) (got T) {
-	t.Helper()
-	select {
-	case got = <-from:
-	case <-time.After(patience):
-		t.Fatalf("%s: nothing has come for %v", what, patience)
-	}
-	return got
-}
-
 // waitFor waits until all goroutines of a group have ended.
 func waitFor(t *testing.T, what string, all *sync.WaitGroup) {
 	t.Helper()
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
-	receive(t, what, ended)
+	errtest.Received(t, what, ended)
 }
 
 // watch ends a test that hangs in a call of its own, with its name and all goroutines,
