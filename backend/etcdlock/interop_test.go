@@ -219,8 +219,7 @@ func TestAnotherProgramIsEvicted(t *testing.T) {
 	ctx := limited(t)
 	c := open(t, "etcd://"+s.Addr)
 	lock := func() (locked chan error) {
-		session, err := concurrency.NewSession(raw(t, s.Addr))
-		noError(t, err)
+		session := errtest.Must(concurrency.NewSession(raw(t, s.Addr)))(t)
 		locked = make(chan error, 1)
 		go func() { locked <- concurrency.NewMutex(session, "a/b").Lock(ctx) }()
 		return locked
@@ -261,8 +260,7 @@ func TestADisagreementIsNotWithAnotherProgram(t *testing.T) {
 	t.Parallel()
 	s := etcdlock.Servers.Lend(t)
 	ctx := limited(t)
-	session, err := concurrency.NewSession(raw(t, s.Addr))
-	noError(t, err)
+	session := errtest.Must(concurrency.NewSession(raw(t, s.Addr)))(t)
 	noError(t, concurrency.NewMutex(session, "a").Lock(ctx))
 	waiting := open(t, "etcd://"+s.Addr, interlock.Owner("ours"))
 	go func() { _, _ = waiting.Mutex("a").Acquire(ctx) }()
@@ -271,7 +269,7 @@ func TestADisagreementIsNotWithAnotherProgram(t *testing.T) {
 		q, err := c.Admin().Queue(ctx, "a")
 		return err == nil && len(q.Waiters) == 1
 	})
-	_, err = c.RWMutex("a").Reader().TryAcquire(ctx)
+	_, err := c.RWMutex("a").Reader().TryAcquire(ctx)
 	if !errors.Is(err, interlock.ErrMismatch) || !strings.Contains(err.Error(), "for ours it is a mutex") {
 		t.Errorf("it says: %v", err)
 	}

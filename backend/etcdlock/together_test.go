@@ -278,8 +278,7 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 			server.Ctl(strings.Fields(c)...)
 		}
 		client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{server.Addr}, Logger: zap.NewNop(), Username: "app", Password: "secret"}))(t)
-		s, err := newStore(client, config{}, true)
-		noError(t, err)
+		s := errtest.Must(newStore(client, config{}, true))(t)
 		t.Cleanup(s.Close)
 		o := begun(t, s)
 		oneIsRefused(t, s, []exchange.Session{o, o, o}, func(err error) bool { return errors.Is(err, rpctypes.ErrPermissionDenied) })

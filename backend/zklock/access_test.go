@@ -116,16 +116,12 @@ func TestUser(t *testing.T) {
 	s := lent(t)
 	at := func(user *url.Userinfo, rest string) string { return "zk://" + user.String() + "@" + s.Addr + rest }
 	alice := url.UserPassword("alice", "s3cret")
-	if err := useOnce(t, at(alice, "/ours")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, useOnce(t, at(alice, "/ours")))
 	if err := useOnce(t, at(alice, "/ours?acl=creator")); err != nil {
 		t.Fatal(err)
 	}
 	strange := url.UserPassword("bob", `s3cret p@ss:w/ö?r#d%&+"'\`)
-	if err := useOnce(t, at(strange, "/strange")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, useOnce(t, at(strange, "/strange")))
 	if err := useOnce(t, at(strange, "/strange")); err != nil {
 		t.Fatal(err)
 	}
@@ -202,14 +198,10 @@ func TestQueueThatMayNotBeWritten(t *testing.T) {
 	owner := peek.Connect(t, s.Addr, "owner:x")
 	for _, path := range []string{"/a", "/a/b"} {
 		acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermCreate|zk.PermDelete|zk.PermRead)...)
-		if _, err := owner.Create(path, nil, 0, acl); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(owner.Create(path, nil, 0, acl))(t)
 	}
 	for range 2 {
-		if err := useOnce(t, "zk://"+s.Addr); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, useOnce(t, "zk://"+s.Addr))
 	}
 	data, _, err := owner.Get("/a/b")
 	if err != nil || len(data) != 0 {

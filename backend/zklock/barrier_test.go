@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 )
 
@@ -18,17 +19,14 @@ func TestBarrierOfCurator(t *testing.T) {
 	java := zkpeer.Curator(t, s.Addr)
 	ctx := limited(t)
 	c := program(t, s.Addr, "?barrier=curator")
-	prefixed, err := interlock.Open(ctx, "zk://"+s.Addr+"/?barrier=curator", interlock.Prefix("a/"))
-	noError(t, err)
+	prefixed := errtest.Must(interlock.Open(ctx, "zk://"+s.Addr+"/?barrier=curator", interlock.Prefix("a/")))(t)
 	defer prefixed.Close()
 	ours, alike, theirs := c.Barrier("a/b"), prefixed.Barrier("b"), java.Barrier("/a/b")
 	waits := java.Session("waits").Barrier("/a/b")
 	open := func(want bool) {
 		t.Helper()
-		set, err := ours.IsSet(ctx)
-		noError(t, err)
-		there, err := theirs.TryWait(ctx, 20*time.Millisecond)
-		noError(t, err)
+		set := errtest.Must(ours.IsSet(ctx))(t)
+		there := errtest.Must(theirs.TryWait(ctx, 20*time.Millisecond))(t)
 		if set == want || there != want {
 			t.Fatalf("open is %v here and %v there, not %v", !set, there, want)
 		}
@@ -64,8 +62,7 @@ func TestBarrierOfCuratorIsNothingElse(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	c, ctx := program(t, s.Addr, "?barrier=curator"), limited(t)
-	lease, err := c.Mutex("queue").Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(c.Mutex("queue").Acquire(ctx))(t)
 	if err := c.Barrier("queue").Wait(ctx); err == nil {
 		t.Error("a queue is a barrier")
 	}

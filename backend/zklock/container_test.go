@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -19,29 +20,16 @@ import (
 // detector tells, and the session ends at once.
 func TestAConnectionIsClosedWhileContainersAreMade(t *testing.T) {
 	t.Parallel()
-	u, err := driver.ParseURL("zookeeper://" + zktest.Start(t).Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := errtest.Must(driver.ParseURL("zookeeper://" + zktest.Start(t).Addr))(t)
+	made := errtest.Must(open(t.Context(), u))(t)
 	d := made.(*Driver)
 	defer d.Close()
 	var sessions []string
 	for n := range 30 {
-		l, err := d.dialled(t.Context(), 30*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := errtest.Must(d.dialled(t.Context(), 30*time.Second))(t)
 		sessions = append(sessions, d.aside(fmt.Sprintf("session-%d", n)))
-		if err := d.lay(t.Context(), l, d.aside(), false); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.conn.Create(sessions[n], nil, zk.FlagEphemeral, d.acl); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, d.lay(t.Context(), l, d.aside(), false))
+		errtest.Must(l.conn.Create(sessions[n], nil, zk.FlagEphemeral, d.acl))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for i := range 20 {
@@ -53,9 +41,7 @@ func TestAConnectionIsClosedWhileContainersAreMade(t *testing.T) {
 		l.close()
 	}
 	l, err := d.dialled(t.Context(), 30*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer l.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // half of what they would live for by themselves
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -71,9 +72,7 @@ func drained(t *testing.T, s *zktest.Server, n int, robust bool) int64 {
 	for i := range sessions {
 		counters[i] = newCounter(t, s)
 		d, err := openURL(ctx, "zk://"+counters[i].Addr+"/crowds")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer d.Close()
 		if sessions[i], err = d.Open(ctx, driver.SessionOptions{TTL: 20 * time.Minute}); err != nil {
 			t.Fatal(err)
@@ -96,10 +95,7 @@ func drained(t *testing.T, s *zktest.Server, n int, robust bool) int64 {
 		return err
 	})
 	var due []string // IDs in their order
-	q, err := watcher.Follow(ctx, queue, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := errtest.Must(watcher.Follow(ctx, queue, ""))(t)
 	for _, m := range q.Members {
 		due = append(due, m.ID)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -57,8 +58,7 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 	t.Cleanup(conn.Close)
 	var all []*driver.Opened
 	for range 2 {
-		d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
-		noError(t, err)
+		d := errtest.Must(zklock.New(limited(t), conn, tap, zklock.Root("/a")))(t)
 		defer d.Close()
 		all = append(all, session(t, d, 10*time.Second))
 	}
@@ -74,9 +74,7 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 	for range 5 {
 		for i, x := range all {
 			noError(t, d.Ask(limited(t), queues[i], held[i].ID, driver.Revoke))
-			if _, err := x.Renew(limited(t), held[i:i+1]); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(x.Renew(limited(t), held[i:i+1]))(t)
 			if g, err := x.Signals(limited(t)); err != nil || g.ID != held[i].ID || g.Demand != driver.Revoke {
 				t.Fatalf("session %d: %+v %v", i, g, err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -77,13 +78,9 @@ func TestRightsThatAreMissing(t *testing.T) {
 	a = fresh(zk.PermAll &^ zk.PermAdmin)
 	noError(t, a.Leave(limited(t), holds(t, a, held), true))
 
-	if _, err := owner.SetACL("/a", all(zk.PermRead), -1); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(owner.SetACL("/a", all(zk.PermRead), -1))(t)
 	clear("a queue that may not be made", joins(a, aMutex("new")))
-	if _, err := owner.SetACL("/a", all(zk.PermAll), -1); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(owner.SetACL("/a", all(zk.PermAll), -1))(t)
 	a = fresh(zk.PermAll)
 	noError(t, a.Leave(limited(t), holds(t, a, held), true)) // makes what all share
 	for node, r := range map[string]driver.Request{"clock": held, "floors": aMutex("q")} {
@@ -97,9 +94,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 		_, err := owner.SetACL("/a/_interlock/"+node, zk.WorldACL(zk.PermAll), -1)
 		noError(t, err)
 	}
-	if _, err := owner.SetACL("/a/_interlock/post", all(zk.PermRead), -1); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(owner.SetACL("/a/_interlock/post", all(zk.PermRead), -1))(t)
 	d := opened(t, s.Addr)
 	clear("Open without post", func() error {
 		_, err := d.Open(limited(t), driver.SessionOptions{TTL: time.Second})

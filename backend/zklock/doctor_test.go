@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -143,9 +144,7 @@ func TestCheckOfRights(t *testing.T) {
 	doctortest.ExamineURL(t, as("alice:wrong")+"/open").Has("exchanges", driver.Fail, "alice", "ZooKeeper does not say so")
 
 	root := peek.Connect(t, s.Addr, "alice:secret")
-	if _, err := root.Create("/world", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(root.Create("/world", nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	e = doctortest.ExamineURL(t, as("alice:secret")+"/world")
 	e.Has("access", driver.Warn, "/world", "setAcl")
 	e.Only("quorum", "access")
@@ -153,9 +152,7 @@ func TestCheckOfRights(t *testing.T) {
 	e.Has("exchanges", driver.Fail, "setAcl -R /world world:anyone:cdrwa")
 
 	// Reading alone is not enough; neither is a mark that cannot be written.
-	if _, err := root.Create("/read", nil, 0, zk.WorldACL(zk.PermRead)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(root.Create("/read", nil, 0, zk.WorldACL(zk.PermRead)))(t)
 	e = doctortest.ExamineURL(t, as("alice:secret")+"/read")
 	e.Has("exchanges", driver.Fail, "cdrw is needed on /read")
 }
@@ -168,9 +165,7 @@ func TestCheckOfNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	doctortest.Examine(t, ctx, d).Has("connection", driver.Fail, "canceled")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Close())
 	doctortest.Examine(t, t.Context(), d).Has("connection", driver.Fail, "closed")
 }
 

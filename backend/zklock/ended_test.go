@@ -16,6 +16,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -56,8 +57,7 @@ func (p *spy) expire(t *testing.T) {
 	const opClose = -11
 	bye := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), uint32(opClose&0xffffffff))
 	expired := func() bool {
-		c, err := net.Dial("tcp", p.server)
-		noError(t, err)
+		c := errtest.Must(net.Dial("tcp", p.server))(t)
 		defer c.Close()
 		noError(t, c.SetDeadline(time.Now().Add(30*time.Second)))
 		ask := func(request []byte) ([]byte, error) {
@@ -131,8 +131,7 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 			}
 			noError(t, a.Leave(limited(t), front, true))
 			noError(t, <-got)
-			q, err := d.Follow(limited(t), r.Queue, "")
-			noError(t, err)
+			q := errtest.Must(d.Follow(limited(t), r.Queue, ""))(t)
 			if len(q.Members) != 1 || q.Members[0].ID != last.ID || !q.Members[0].Held {
 				t.Errorf("the queue is %+v", q.Members)
 			}
@@ -191,8 +190,7 @@ func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 	s := lent(t)
 	via := newSpy(t, s)
 	a := client(t, via.Addr, "ttl=20s")
-	lease, err := a.Mutex("job").Acquire(limited(t))
-	noError(t, err)
+	lease := errtest.Must(a.Mutex("job").Acquire(limited(t)))(t)
 	b := client(t, s.Addr, "ttl=20s")
 	next := inBackground(func() (*interlock.Lease, error) { return b.Mutex("job", interlock.Robust()).Acquire(limited(t)) })
 	watchQueue(t, b, "job", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
@@ -212,8 +210,7 @@ func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 	noError(t, got.Release())
 
 	// The client goes on, in another session.
-	again, err := a.Mutex("job").Acquire(limited(t))
-	noError(t, err)
+	again := errtest.Must(a.Mutex("job").Acquire(limited(t)))(t)
 	noError(t, again.Release())
 }
 
@@ -225,8 +222,7 @@ func TestWhoseSessionEndsWhileItWaitsStandsInLineAgain(t *testing.T) {
 	via := newSpy(t, s)
 	a := client(t, via.Addr, "ttl=20s")
 	b := client(t, s.Addr, "ttl=20s")
-	front, err := b.Mutex("job").Acquire(limited(t))
-	noError(t, err)
+	front := errtest.Must(b.Mutex("job").Acquire(limited(t)))(t)
 	first := inBackground(func() (*interlock.Lease, error) { return a.Mutex("job").Acquire(limited(t)) })
 	watchQueue(t, b, "job", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
 	c := client(t, s.Addr, "ttl=20s")

@@ -11,16 +11,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // client opens a client of servers, in its own process's account of time.
 func client(t testing.TB, addrs, options string) *interlock.Client {
 	t.Helper()
-	c, err := interlock.Open(t.Context(), "zk://"+addrs+"/app?"+options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), "zk://"+addrs+"/app?"+options))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -80,8 +78,7 @@ func frozen(t *testing.T, e *zktest.Ensemble, ttl time.Duration, freeze func(*zk
 	a, b := client(t, via.Addr, options), client(t, leader.Addr, options)
 	defer a.Close()
 	defer b.Close()
-	lease, err := a.Mutex("job").Acquire(t.Context())
-	noError(t, err)
+	lease := errtest.Must(a.Mutex("job").Acquire(t.Context()))(t)
 	gaveUp := make(chan time.Time, 1)
 	go func() {
 		<-lease.Done()
@@ -153,8 +150,7 @@ func TestLockIsKeptWhenItsServerDies(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3)
 	const ttl = 15 * time.Second // of which a heartbeat proves ten, and an election may take five
-	lease, err := client(t, strings.Join(e.Addrs(), ","), "ttl="+ttl.String()).Mutex("job").Acquire(t.Context())
-	noError(t, err)
+	lease := errtest.Must(client(t, strings.Join(e.Addrs(), ","), "ttl="+ttl.String()).Mutex("job").Acquire(t.Context()))(t)
 	for range 2 {
 		dead := e.KillLeader()
 		killed := time.Now()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -42,8 +43,7 @@ func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
 		noError(t, a.Leave(limited(t), k, true))
 		return k.Proof > read
 	})
-	answers, err := a.Renew(limited(t), []driver.Ticket{got})
-	noError(t, err)
+	answers := errtest.Must(a.Renew(limited(t), []driver.Ticket{got}))(t)
 	if len(answers) != 1 || answers[0].State != driver.Kept || answers[0].Proof > got.Proof {
 		t.Errorf("a renewal says %+v of %+v", answers, got)
 	}
@@ -58,8 +58,7 @@ func TestAFixedEndStaysWhenItsTicketIsFoundAgain(t *testing.T) {
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	left := func() time.Duration {
 		t.Helper()
-		q, err := d.Follow(limited(t), "q", "")
-		noError(t, err)
+		q := errtest.Must(d.Follow(limited(t), "q", ""))(t)
 		if len(q.Members) != 1 || !q.Members[0].Fixed {
 			t.Fatalf("members %+v", q.Members)
 		}

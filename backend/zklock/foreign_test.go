@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: what somebody else writes into the node of a queue while we hold a lock there
@@ -31,8 +32,7 @@ func TestForeignDataThatComeWhileALockIsHeld(t *testing.T) {
 			noError(t, err)
 			join(t, b, aMutex(q))
 			for { // its session has looked who waits
-				g, err := a.Signals(limited(t))
-				noError(t, err)
+				g := errtest.Must(a.Signals(limited(t)))(t)
 				if g.Demand == driver.Wanted && g.ID == k.ID {
 					break
 				}

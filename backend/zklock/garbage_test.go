@@ -14,6 +14,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // garbage is what a node may have been overwritten with.
@@ -195,10 +196,8 @@ func TestGarbageInASharedNodeHarmsOneName(t *testing.T) {
 	d, a := stranger(t, s.Addr)
 	put := func(name string) driver.Cell {
 		t.Helper()
-		now, err := d.Load(limited(t), name)
-		noError(t, err)
-		c, err := d.Swap(limited(t), driver.Swap{ID: someID(), Name: name, Version: now.Version, Value: []byte("mine")})
-		noError(t, err)
+		now := errtest.Must(d.Load(limited(t), name))(t)
+		c := errtest.Must(d.Swap(limited(t), driver.Swap{ID: someID(), Name: name, Version: now.Version, Value: []byte("mine")}))(t)
 		return c
 	}
 	put("harmed/value")
@@ -229,8 +228,7 @@ func TestGarbageInASharedNodeHarmsOneName(t *testing.T) {
 		noError(t, b.Keep(limited(t), fixed, time.Hour))
 		noError(t, d.Ask(limited(t), "held", held.ID, driver.Revoke))
 		for {
-			g, err := a.Signals(limited(t))
-			noError(t, err)
+			g := errtest.Must(a.Signals(limited(t)))(t)
 			if g.Demand == driver.Revoke && g.ID == held.ID {
 				break
 			}
@@ -276,8 +274,7 @@ func TestGarbageInATicketHarmsItsQueue(t *testing.T) {
 		}
 		fresh, b := stranger(t, s.Addr)
 		for _, by := range []driver.Driver{d, fresh} {
-			q, err := by.Follow(limited(t), "q", "")
-			noError(t, err)
+			q := errtest.Must(by.Follow(limited(t), "q", ""))(t)
 			if len(q.Members) != 2 || q.Members[0].Token != k.Token || q.Members[1].Token != 0 {
 				t.Errorf("%.50q: shown as %+v, told %+v", data, q.Members, k)
 			}

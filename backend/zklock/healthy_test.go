@@ -10,6 +10,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/answers"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -36,8 +37,7 @@ func TestAHealthyLeaseHasTime(t *testing.T) {
 				w := hold(t, s.Addr, c.asked, c.granted)
 				defer w.stop()
 				for end := time.Now().Add(time.Duration(c.periods) * c.granted); time.Now().Before(end); {
-					lease, err := w.client.Mutex(t.Name() + "/again").Acquire(limited(t))
-					noError(t, err)
+					lease := errtest.Must(w.client.Mutex(t.Name() + "/again").Acquire(limited(t)))(t)
 					w.has(lease.Remaining())
 					_ = lease.Release()
 					time.Sleep(c.granted / 14)

@@ -12,21 +12,20 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // opened is a driver of the servers at addr, whose nodes are below /a.
 func opened(t *testing.T, addr string) driver.Driver {
 	t.Helper()
-	d, err := openURL(t.Context(), "zk://"+addr+"/a")
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), "zk://"+addr+"/a"))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
 
 func session(t *testing.T, d driver.Driver, ttl time.Duration) *driver.Opened {
 	t.Helper()
-	s, err := d.Open(limited(t), driver.SessionOptions{TTL: ttl})
-	noError(t, err)
+	s := errtest.Must(d.Open(limited(t), driver.SessionOptions{TTL: ttl}))(t)
 	return s
 }
 
@@ -37,16 +36,14 @@ func given(t *testing.T, ttl time.Duration, addrs ...string) (driver.Driver, *zk
 	conn, _, err := zk.Connect(addrs, ttl, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
 	noError(t, err)
 	t.Cleanup(conn.Close)
-	d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
-	noError(t, err)
+	d := errtest.Must(zklock.New(limited(t), conn, tap, zklock.Root("/a")))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d, conn
 }
 
 func join(t *testing.T, s *driver.Opened, r driver.Request) driver.Ticket {
 	t.Helper()
-	got, err := s.Join(limited(t), r)
-	noError(t, err)
+	got := errtest.Must(s.Join(limited(t), r))(t)
 	return got
 }
 

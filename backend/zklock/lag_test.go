@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -58,9 +59,7 @@ func TestJoinThatTheNextServerHasNotHeardOf(t *testing.T) {
 		}
 		_ = quit(t, a, driver.Ticket{ID: r.ID, Queue: "q"})
 		<-thawed
-		if _, err := raw.Sync("/"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(raw.Sync("/"))(t)
 		beat(t, a)
 		empties(t, raw)
 		via.Refuse(false)

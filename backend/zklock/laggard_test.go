@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: whoever only looks sees what other clients have seen before, also at a server
@@ -28,15 +29,13 @@ func TestALookAtAServerThatLags(t *testing.T) {
 	conn, _, err := zk.Connect([]string{s.Addr}, 20*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
 	noError(t, err)
 	t.Cleanup(conn.Close)
-	d, err := zklock.New(limited(t), conn, tap, zklock.Root("/a"))
-	noError(t, err)
+	d := errtest.Must(zklock.New(limited(t), conn, tap, zklock.Root("/a")))(t)
 	t.Cleanup(func() { _ = d.Close() })
 
 	other := opened(t, s.Addr)
 	a := session(t, other, 20*time.Second)
 	holds(t, a, aMutex("q"))
-	cell, err := other.Swap(limited(t), driver.Swap{ID: someID(), Name: "value", Value: []byte("old")})
-	noError(t, err)
+	cell := errtest.Must(other.Swap(limited(t), driver.Swap{ID: someID(), Name: "value", Value: []byte("old")}))(t)
 	looks := map[string]func() (new bool, err error){
 		"Load": func() (bool, error) {
 			c, err := d.Load(limited(t), "value")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -29,7 +29,10 @@ func TestSemaphoreOfCurator(t *testing.T) {
 	c := program(t, s.Addr, curators)
 	t.Run("each waits for the other", func(t *testing.T) { shareOne(t, c, java) })
 	t.Run("several permits", func(t *testing.T) { shareSeveral(t, c, java) })
-	t.Run("mutex", func(t *testing.T) { semaphoreMutex(t, s.Addr, java) })
+	t.Run("InterProcessSemaphoreMutex is a semaphore of one permit", func(t *testing.T) {
+		countTogether(t, peerAdders(java, func(th *zkpeer.Thread) *zkpeer.Lock { return th.SemaphoreMutex("/one") }),
+			ourAdder(c.Semaphore("one", 1)), ourAdder(program(t, s.Addr, curators).Semaphore("one", 1)))
+	})
 	t.Run("never more than there are", func(t *testing.T) { shareThree(t, s.Addr, java) })
 	t.Run("inspection", func(t *testing.T) { inspectShared(t, c, java) })
 	t.Run("nothing is left behind", func(t *testing.T) { nothingLent(t, c, connected(t, s.Addr), java) })
@@ -39,8 +42,7 @@ func TestSemaphoreOfCurator(t *testing.T) {
 func shareOne(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
 	ctx, sem := limited(t), c.Semaphore("two", 2)
 	one, two := java.Thread("1").Semaphore("/two", 2), java.Thread("2").Semaphore("/two", 2)
-	ours, err := sem.Acquire(ctx)
-	noError(t, err)
+	ours := errtest.Must(sem.Acquire(ctx))(t)
 	noError(t, one.Acquire(ctx))
 	isBusy(t, sem)
 	isTaken(t, two)
@@ -96,39 +98,6 @@ func shareSeveral(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
 		t.Errorf("token %d after %d", whole.Token(), token)
 	}
 	noError(t, whole.Release())
-}
-
-// semaphoreMutex: a semaphore of one permit is Curator's InterProcessSemaphoreMutex.
-func semaphoreMutex(t *testing.T, addr string, java *zkpeer.Peer) {
-	ctx := limited(t)
-	file := filepath.Join(t.TempDir(), "number")
-	noError(t, zkpeer.NewCount(file))
-	done := make(chan error)
-	for range 2 {
-		c := program(t, addr, curators)
-		go func() {
-			done <- repeat(additions, func() error {
-				lease, err := c.Semaphore("one", 1).Acquire(ctx)
-				if err != nil {
-					return err
-				}
-				return errors.Join(zkpeer.Increment(file), lease.Release())
-			})
-		}()
-	}
-	for _, th := range []*zkpeer.Thread{java.Session("a").Thread("1"), java.Session("b").Thread("1")} {
-		go func() { done <- th.SemaphoreMutex("/one").Count(ctx, file, additions) }()
-	}
-	for range 4 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	n, err := zkpeer.ReadCount(file)
-	noError(t, err)
-	if n != 4*additions {
-		t.Errorf("%d additions, the number is %d", 4*additions, n)
-	}
 }
 
 func repeat(n int, f func() error) error {
@@ -220,8 +189,7 @@ func shareThree(t *testing.T, addr string, java *zkpeer.Peer) {
 // too.
 func inspectShared(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
 	ctx := limited(t)
-	a, err := c.Semaphore("seen", 4, interlock.Weight(2), interlock.Note("ours")).Acquire(ctx)
-	noError(t, err)
+	a := errtest.Must(c.Semaphore("seen", 4, interlock.Weight(2), interlock.Note("ours")).Acquire(ctx))(t)
 	noError(t, java.Thread("1").Semaphore("/seen", 4).Acquire(ctx))
 	b := inBackground(func() (*interlock.Lease, error) {
 		return c.Semaphore("seen", 4, interlock.Weight(3)).Acquire(ctx)
@@ -333,12 +301,10 @@ func TestLeasesThatCannotBe(t *testing.T) {
 	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "1000") {
 		t.Errorf("2000 permits: %v", err)
 	}
-	lease, err := c.Semaphore("s", 5000, interlock.Weight(1000)).Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(c.Semaphore("s", 5000, interlock.Weight(1000)).Acquire(ctx))(t)
 	noError(t, lease.Release())
 	for _, other := range []*interlock.Lock{c.Semaphore("s", 3), c.Mutex("s")} {
-		held, err := c.Semaphore("s", 2).Acquire(ctx)
-		noError(t, err)
+		held := errtest.Must(c.Semaphore("s", 2).Acquire(ctx))(t)
 		if _, err := other.Acquire(ctx); !errors.Is(err, driver.ErrMismatch) {
 			t.Errorf("another size or kind: %v", err)
 		}

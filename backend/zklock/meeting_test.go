@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -114,8 +115,7 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 		t.Parallel()
 		ctx := limited(t)
 		via := zktest.NewProxy(t, s.Addr)
-		dead, err := interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(5*time.Second))
-		noError(t, err)
+		dead := errtest.Must(interlock.Open(ctx, "zk://"+via.Addr+"/"+barriers, interlock.TTL(5*time.Second)))(t)
 		defer dead.Close()
 		const path = "/ours"
 		stay := []guest{ourGuest("ours", c, path, 3), theirGuest("theirs", java.Thread("ours"), path, 3)}
@@ -148,17 +148,14 @@ func TestDoubleBarrierOfCuratorWhenOneDies(t *testing.T) {
 // round, too.
 func TestALateMemberIsNewsOfTheRound(t *testing.T) {
 	t.Parallel()
-	d, err := openURL(t.Context(), "zk://"+lent(t).Addr+"/late"+barriers)
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), "zk://"+lent(t).Addr+"/late"+barriers))(t)
 	defer d.Close()
 	s, ctx := session(t, d, 10*time.Second), limited(t)
 	member := func() string {
-		got, err := s.Join(ctx, driver.Request{ID: someID(), Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity})
-		noError(t, err)
+		got := errtest.Must(s.Join(ctx, driver.Request{ID: someID(), Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}))(t)
 		return got.ID
 	}
-	value, err := json.Marshal(driver.Round{Members: []string{member()}})
-	noError(t, err)
+	value := errtest.Must(json.Marshal(driver.Round{Members: []string{member()}}))(t)
 	round, err := d.Swap(ctx, driver.Swap{ID: someID(), Name: "q/round", Value: value})
 	noError(t, err)
 	type answer struct {

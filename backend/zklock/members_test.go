@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: hundreds of members of a double barrier enter and leave together, and none of their
@@ -20,10 +21,7 @@ func TestHundredsOfMembersEnterAndLeave(t *testing.T) {
 	const n = 200
 	var clients []*interlock.Client
 	for range 2 {
-		c, err := interlock.Open(ctx, "zk://"+s.Addr+"/members", interlock.TTL(4*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.Open(ctx, "zk://"+s.Addr+"/members", interlock.TTL(4*time.Second)))(t)
 		defer c.Close()
 		clients = append(clients, c)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -44,8 +45,7 @@ func rightsOfTheFirst(t *testing.T, addr, options string, late driver.Request, l
 	}
 	via := zktest.NewProxy(t, addr)
 	at := func(addr string) *driver.Opened {
-		d, err := openURL(t.Context(), "zk://"+addr+"/a"+options)
-		noError(t, err)
+		d := errtest.Must(openURL(t.Context(), "zk://"+addr+"/a"+options))(t)
 		t.Cleanup(func() { _ = d.Close() })
 		return session(t, d, 20*time.Second)
 	}

@@ -70,9 +70,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 			acl := append(zk.AuthACL(zk.PermAll), zk.DigestACL(zk.PermAll&^zk.PermAdmin&^perms[rune(right[0])], "app", "secret")...)
 			for _, path := range []string{"", "/_interlock", "/_interlock/post", "/_interlock/cells", "/_interlock/swaps", "/_interlock/clock", "/_interlock/floors"} {
 				_, err := admin.Create("/"+right+path, nil, 0, acl)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 			url := "zk://app:secret@" + s.Addr + "/" + right
 			r, refused := doctortest.Consult(t, url)
@@ -98,9 +96,7 @@ func TestDoctorOfAPathThatMayNotBeMade(t *testing.T) {
 	s := zktest.Start(t, zktest.Durable())
 	admin := peek.Connect(t, s.Addr, "admin:pw")
 	_, err := admin.SetACL("/", append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	url := "zk://app:secret@" + s.Addr + "/new/locks"
 	r, refused := doctortest.Consult(t, url)
 	if refused == nil {
@@ -118,9 +114,7 @@ func TestDoctorOfAPathThatMayNotBeMade(t *testing.T) {
 
 	admin = peek.Connect(t, s.Addr, "admin:pw")
 	_, err = admin.Create("/closed", nil, 0, zk.AuthACL(zk.PermAll))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	url = "zk://" + s.Addr + "/closed"
 	r, _ = doctortest.Consult(t, url)
 	r.Has("exchanges", driver.Fail, "setAcl -R /closed world:anyone:cdrwa")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -27,15 +28,9 @@ func callsThroughAFollowerThatLags(t *testing.T, e *zktest.Ensemble) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	open := func(s *zktest.Server) (driver.Driver, *driver.Opened) {
-		d, err := openURL(ctx, "zk://"+s.Addr+"/lag")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := errtest.Must(openURL(ctx, "zk://"+s.Addr+"/lag"))(t)
 		t.Cleanup(func() { d.Close() })
-		session, err := d.Open(ctx, driver.SessionOptions{TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: 30 * time.Second}))(t)
 		return d, session
 	}
 	near, a := open(leader)
@@ -71,9 +66,7 @@ func callsThroughAFollowerThatLags(t *testing.T, e *zktest.Ensemble) {
 	var again driver.Request
 	var was, is driver.Cell
 	left := func(string) {
-		if err := a.Leave(ctx, before, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Leave(ctx, before, true))
 	}
 	isGone := func(err error) error {
 		if !errors.Is(err, driver.ErrGone) {
@@ -128,9 +121,7 @@ func callsThroughAFollowerThatLags(t *testing.T, e *zktest.Ensemble) {
 		{"Keep of another session's ticket",
 			func(q string) { before = join(aMutex(q)) },
 			func(string) {
-				if err := a.Keep(ctx, before, time.Hour); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, a.Keep(ctx, before, time.Hour))
 			},
 			func(string) error { return b.Keep(ctx, before, time.Minute) }},
 		{"Leave of another session's ticket", nil,
@@ -268,19 +259,10 @@ func creationUnderWayMakesNoSecondTicket(t *testing.T, e *zktest.Ensemble) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	right.Refuse(true)
-	d, err := openURL(ctx, "zk://"+left.Addr+","+right.Addr+"/lag")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(openURL(ctx, "zk://"+left.Addr+","+right.Addr+"/lag"))(t)
 	defer d.Close()
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	front, err := s.Join(ctx, aMutex("q")) // all nodes are there
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: 30 * time.Second}))(t)
+	front := errtest.Must(s.Join(ctx, aMutex("q")))(t) // all nodes are there
 	e.Freeze(followers[0])
 	r := aMutex("q")
 	first, giveUp := context.WithTimeout(ctx, 200*time.Millisecond)
@@ -305,10 +287,7 @@ func creationUnderWayMakesNoSecondTicket(t *testing.T, e *zktest.Ensemble) {
 	e.Thaw(followers[0])
 	e.Followers()
 	// What it had to pass on was refused, or this ticket is it.
-	q, err := d.Follow(ctx, "q", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := errtest.Must(d.Follow(ctx, "q", ""))(t)
 	if len(q.Members) != 2 || q.Members[0].ID != front.ID || q.Members[1].ID != r.ID {
 		t.Errorf("two tickets are to stand: %+v", q.Members)
 	}

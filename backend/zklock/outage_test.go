@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -23,8 +24,7 @@ func TestALostLockIsFreeThoughRequestsStillArrive(t *testing.T) {
 	s := zktest.Start(t, zktest.Tick(usualTick))
 	via := zktest.NewProxy(t, s.Addr)
 	w := hold(t, via.Addr, ttl, ttl)
-	next, err := interlock.Open(t.Context(), fmt.Sprintf("zk://%s/a?ttl=%v", s.Addr, ttl))
-	noError(t, err)
+	next := errtest.Must(interlock.Open(t.Context(), fmt.Sprintf("zk://%s/a?ttl=%v", s.Addr, ttl)))(t)
 	defer next.Close()
 	began := time.Now()
 	via.Late()
@@ -140,8 +140,7 @@ func TestRunningProgramsGoOnWhenTheServersHaveLostTheirData(t *testing.T) {
 	if err := <-waits; err != nil {
 		t.Errorf("the waiter: %v", err)
 	}
-	next, err := m.Acquire(limited(t))
-	noError(t, err)
+	next := errtest.Must(m.Acquire(limited(t)))(t)
 	t.Logf("after %v; token %d after %d", time.Since(restarted), next.Token(), w.lease.Token())
 	if next.Token() <= w.lease.Token() {
 		t.Errorf("token %d after %d", next.Token(), w.lease.Token())

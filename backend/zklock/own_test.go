@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -36,9 +37,7 @@ func ownConn(t *testing.T, addr string) (*zk.Conn, *zklock.Tap) {
 	t.Helper()
 	tap := zklock.NewTap(nil)
 	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return conn, tap
 }
@@ -50,23 +49,13 @@ func TestOwnConnection(t *testing.T) {
 	conn, tap := ownConn(t, s.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	d, err := zklock.New(ctx, conn, tap, zklock.Root("/ours"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(zklock.New(ctx, conn, tap, zklock.Root("/ours")))(t)
+	session := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Second}))(t)
 	if got := session.TTL; got != 10*time.Second {
 		t.Errorf("the TTL is %v, not that of the client", got)
 	}
-	if _, err := session.Join(ctx, aMutex("left/behind")); err != nil {
-		t.Fatal(err)
-	}
-	if err := session.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(session.Join(ctx, aMutex("left/behind")))(t)
+	noError(t, session.Close(ctx))
 	if left, _, err := conn.Children("/ours/left/behind"); err == nil && len(left) != 0 {
 		t.Errorf("tickets are left: %q", left)
 	}
@@ -78,9 +67,7 @@ func TestOwnConnection(t *testing.T) {
 		e.Has(check, driver.OK)
 	}
 	e.Only("quorum", "access")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Close())
 	if _, _, err := conn.Get("/"); err != nil {
 		t.Errorf("the program's connection: %v", err)
 	}
@@ -91,15 +78,10 @@ func TestOwnConnectionWithAUser(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	conn, tap := ownConn(t, s.Addr)
-	if err := conn.AddAuth("digest", []byte("alice:s3cret")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.AddAuth("digest", []byte("alice:s3cret")))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	d, err := zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(zk.AuthACL(zk.PermAll)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(zk.AuthACL(zk.PermAll))))(t)
 	defer d.Close()
 	if err := useDriver(ctx, d); err != nil {
 		t.Error(err)
@@ -128,16 +110,10 @@ func TestMarksThatAreDenied(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	acl := zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete)
-	d, err := zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(acl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(acl)))(t)
 	defer d.Close()
 	doctortest.Examine(t, ctx, d).Has("marks", driver.Warn, "cannot be marked", "Inherited")
-	session, err := d.Open(ctx, driver.SessionOptions{TTL: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Second}))(t)
 	for i := range 3 {
 		r := aMutex("a")
 		r.Robust = true
@@ -145,8 +121,6 @@ func TestMarksThatAreDenied(t *testing.T) {
 		if err != nil || !got.Held || got.Inherited != (i > 0) {
 			t.Fatalf("grant %d: %+v %v", i, got, err)
 		}
-		if err := session.Leave(ctx, got, true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, session.Leave(ctx, got, true))
 	}
 }

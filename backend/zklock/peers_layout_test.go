@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 )
 
@@ -20,7 +21,8 @@ func TestKazooLayout(t *testing.T) {
 	c := program(t, s.Addr, kazoo)
 	t.Run("mutex", func(t *testing.T) { alternate(t, c, python, "/m") })
 	t.Run("count", func(t *testing.T) {
-		countTogether(t, python, "/count", program(t, s.Addr, kazoo), program(t, s.Addr, kazoo))
+		countTogether(t, peerAdders(python, func(th *zkpeer.Thread) *zkpeer.Lock { return th.Mutex("/count") }),
+			ourAdder(c.Mutex("count")), ourAdder(program(t, s.Addr, kazoo).Mutex("count")))
 	})
 	t.Run("readWrite", func(t *testing.T) { readWrite(t, c, python, "/rw") })
 	t.Run("election", func(t *testing.T) { elect(t, c, python.Selector("/leader", "peer")) })
@@ -30,8 +32,7 @@ func TestKazooLayout(t *testing.T) {
 
 // A ticket that has got a fixed end still keeps kazoo out.
 func heldForATime(t *testing.T, c *interlock.Client, theirs *zkpeer.Lock) {
-	lease, err := c.Mutex("fixed", interlock.Hold(20*time.Second)).Acquire(limited(t))
-	noError(t, err)
+	lease := errtest.Must(c.Mutex("fixed", interlock.Hold(20*time.Second)).Acquire(limited(t)))(t)
 	isTaken(t, theirs)
 	noError(t, lease.Release())
 	noError(t, theirs.Acquire(limited(t)))
@@ -39,8 +40,7 @@ func heldForATime(t *testing.T, c *interlock.Client, theirs *zkpeer.Lock) {
 }
 
 func downgraded(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path string) {
-	lease, err := c.RWMutex(path[1:]).Writer().Acquire(limited(t))
-	noError(t, err)
+	lease := errtest.Must(c.RWMutex(path[1:]).Writer().Acquire(limited(t)))(t)
 	isTaken(t, peer.Read(path))
 	noError(t, lease.Downgrade(limited(t)))
 	noError(t, peer.Read(path).Acquire(limited(t)))
@@ -56,8 +56,7 @@ func TestLatchLayout(t *testing.T) {
 	java := zkpeer.Curator(t, s.Addr)
 	c, ctx := program(t, s.Addr, "?election=latch"), limited(t)
 	e := c.Election("leader")
-	lease, err := e.Campaign(ctx, "ours")
-	noError(t, err)
+	lease := errtest.Must(e.Campaign(ctx, "ours"))(t)
 	for term := range 8 {
 		theirs := java.Latch("/leader", fmt.Sprint("theirs ", term))
 		noError(t, theirs.Start())
@@ -73,8 +72,7 @@ func TestLatchLayout(t *testing.T) {
 		}
 		got := inBackground(func() (*interlock.Lease, error) { return e.Campaign(ctx, "ours") })
 		watchQueue(t, c, "leader", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
-		all, err := theirs.Participants()
-		noError(t, err)
+		all := errtest.Must(theirs.Participants())(t)
 		if len(all) != 2 || !all[0].Leader || all[1].Leader {
 			t.Errorf("%+v", all)
 		}

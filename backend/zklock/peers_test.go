@@ -61,13 +61,10 @@ func TestDataOfOthersStays(t *testing.T) {
 	s := lent(t)
 	conn := connected(t, s.Addr)
 	for _, data := range []string{"Rules of the house", "R", "R12x", "{}", "\x00"} {
-		if _, err := conn.Create("/m", []byte(data), zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		errtest.Must(conn.Create("/m", []byte(data), zk.FlagPersistent, zk.WorldACL(zk.PermAll)))(t)
 		a, b := program(t, s.Addr, ""), program(t, s.Addr, "")
 		for range 3 {
-			lease, err := a.Mutex("m").Acquire(limited(t))
-			noError(t, err)
+			lease := errtest.Must(a.Mutex("m").Acquire(limited(t)))(t)
 			got := inBackground(func() (*interlock.Lease, error) { return b.Mutex("m").Acquire(limited(t)) })
 			watchQueue(t, a, "m", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
 			noError(t, lease.Release())
@@ -91,67 +88,73 @@ func TestKazooWithPatterns(t *testing.T) {
 	python := zkpeer.Kazoo(t, s.Addr, zkpeer.LockPatterns("-lock-"))
 	c := program(t, s.Addr, "")
 	alternate(t, c, python, "/m")
-	countTogether(t, python, "/count", program(t, s.Addr, ""), program(t, s.Addr, ""))
+	countTogether(t, peerAdders(python, func(th *zkpeer.Thread) *zkpeer.Lock { return th.Mutex("/count") }),
+		ourAdder(c.Mutex("count")), ourAdder(program(t, s.Addr, "").Mutex("count")))
 }
 
 func countWithCurator(t *testing.T, addr string, java *zkpeer.Peer) {
-	countTogether(t, java, "/count", program(t, addr, ""), program(t, addr, ""), clientsLock(t, addr, "/count"))
+	theirs := clientsLock(t, addr, "/count")
+	countTogether(t, peerAdders(java, func(th *zkpeer.Thread) *zkpeer.Lock { return th.Mutex("/count") }),
+		ourAdder(program(t, addr, "").Mutex("count")), ourAdder(program(t, addr, "").Mutex("count")),
+		func(_ context.Context, file string) error {
+			return repeat(additions, func() error {
+				if err := theirs.Lock(); err != nil {
+					return err
+				}
+				return errors.Join(zkpeer.Increment(file), theirs.Unlock())
+			})
+		})
 }
 
 const additions = 25
 
-// countTogether has them all add to the number in a file: programs of ours, locks of the
-// client, and two sessions of the peer.
-func countTogether(t *testing.T, peer *zkpeer.Peer, path string, ours ...any) {
-	ctx := limited(t)
+// adder adds to the number in a file, under a lock.
+type adder func(ctx context.Context, file string) error
+
+func ourAdder(l *interlock.Lock) adder {
+	return func(ctx context.Context, file string) error {
+		return repeat(additions, func() error {
+			lease, err := l.Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			return errors.Join(zkpeer.Increment(file), lease.Release())
+		})
+	}
+}
+
+// peerAdders are two sessions of a peer.
+func peerAdders(p *zkpeer.Peer, lock func(*zkpeer.Thread) *zkpeer.Lock) (all []adder) {
+	for _, session := range []string{"a", "b"} {
+		l := lock(p.Session(session).Thread("1"))
+		all = append(all, func(ctx context.Context, file string) error { return l.Count(ctx, file, additions) })
+	}
+	return all
+}
+
+// countTogether has them all add to one number.
+func countTogether(t *testing.T, theirs []adder, ours ...adder) {
+	ctx, all := limited(t), append(theirs, ours...)
 	file := filepath.Join(t.TempDir(), "number")
 	noError(t, zkpeer.NewCount(file))
 	done := make(chan error)
-	for _, one := range ours {
-		go func() {
-			for range additions {
-				if err := under(ctx, one, path[1:], func() error { return zkpeer.Increment(file) }); err != nil {
-					done <- err
-					return
-				}
-			}
-			done <- nil
-		}()
+	for _, count := range all {
+		go func() { done <- count(ctx, file) }()
 	}
-	for _, th := range []*zkpeer.Thread{peer.Session("a").Thread("1"), peer.Session("b").Thread("1")} {
-		go func() { done <- th.Count(ctx, path, file, additions) }()
-	}
-	for range len(ours) + 2 {
+	for range all {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	}
-	n, err := zkpeer.ReadCount(file)
-	noError(t, err)
-	if want := (len(ours) + 2) * additions; n != want {
-		t.Errorf("%d additions, the number is %d", want, n)
+	if n := errtest.Must(zkpeer.ReadCount(file))(t); n != len(all)*additions {
+		t.Errorf("%d additions, the number is %d", len(all)*additions, n)
 	}
-}
-
-func under(ctx context.Context, one any, name string, f func() error) error {
-	if l, ok := one.(*zk.Lock); ok {
-		if err := l.Lock(); err != nil {
-			return err
-		}
-		return errors.Join(f(), l.Unlock())
-	}
-	lease, err := one.(*interlock.Client).Mutex(name).Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(), lease.Release())
 }
 
 // alternate: each keeps the other out, and follows it.
 func alternate(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path string) {
 	ctx, name, theirs := limited(t), path[1:], peer.Mutex(path)
-	lease, err := c.Mutex(name).Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(c.Mutex(name).Acquire(ctx))(t)
 	isTaken(t, theirs)
 	done := peerInBackground(func() error { return theirs.Acquire(ctx) })
 	watchQueue(t, c, name, func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
@@ -172,8 +175,7 @@ func readWrite(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path string
 	theirs, other := peer.Thread("rw1"), peer.Thread("rw2")
 
 	noError(t, theirs.Read(path).Acquire(ctx))
-	r, err := rw.Reader().Acquire(ctx)
-	noError(t, err)
+	r := errtest.Must(rw.Reader().Acquire(ctx))(t)
 	noError(t, other.Read(path).Acquire(ctx))
 	noError(t, other.Read(path).Release())
 	isBusy(t, rw.Writer())
@@ -207,8 +209,7 @@ func readWrite(t *testing.T, c *interlock.Client, peer *zkpeer.Peer, path string
 // order: who came first holds first, whoever it is.
 func order(t *testing.T, addr string, java *zkpeer.Peer) {
 	c, ctx, path := program(t, addr, ""), limited(t), "/order"
-	lease, err := c.Mutex("order").Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(c.Mutex("order").Acquire(ctx))(t)
 	const n = 6
 	turns := make(chan int, n)
 	done := make(chan error, n)
@@ -263,8 +264,7 @@ func elect(t *testing.T, c *interlock.Client, theirs *zkpeer.Election) {
 		watchQueue(t, c, "leader", func(q interlock.Queue) bool {
 			return len(q.Waiters) == 1 && len(q.Holders) == 1 && q.Holders[0].Note == "ours"
 		})
-		leads, err := theirs.Leads()
-		noError(t, err)
+		leads := errtest.Must(theirs.Leads())(t)
 		if leads {
 			t.Fatal("two lead")
 		}
@@ -276,10 +276,8 @@ func elect(t *testing.T, c *interlock.Client, theirs *zkpeer.Election) {
 }
 
 func revokedByPeer(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
-	lease, err := c.Mutex("revoke").Acquire(limited(t))
-	noError(t, err)
-	all, err := java.Mutex("/revoke").Participants()
-	noError(t, err)
+	lease := errtest.Must(c.Mutex("revoke").Acquire(limited(t)))(t)
+	all := errtest.Must(java.Mutex("/revoke").Participants())(t)
 	if len(all) != 1 {
 		t.Fatalf("participants %q", all)
 	}
@@ -302,22 +300,19 @@ func revokePeer(t *testing.T, c *interlock.Client, java *zkpeer.Peer) {
 	noError(t, l.Acquire(ctx))
 	q := watchQueue(t, c, "revocable", func(q interlock.Queue) bool { return len(q.Holders) == 1 })
 	noError(t, c.Admin().Revoke(ctx, "revocable", q.Holders[0].ID))
-	e, err := java.Await(ctx, zkpeer.Revoked)
-	noError(t, err)
+	e := errtest.Must(java.Await(ctx, zkpeer.Revoked))(t)
 	if e.Path != "/revocable" {
 		t.Errorf("%+v", e)
 	}
 	noError(t, l.Release())
-	lease, err := c.Mutex("revocable").Acquire(ctx)
-	noError(t, err)
+	lease := errtest.Must(c.Mutex("revocable").Acquire(ctx))(t)
 	noError(t, lease.Release())
 }
 
 // program is a program of ours.
 func program(t *testing.T, addr, options string) *interlock.Client {
 	t.Helper()
-	c, err := interlock.Open(limited(t), "zk://"+addr+"/"+options)
-	noError(t, err)
+	c := errtest.Must(interlock.Open(limited(t), "zk://"+addr+"/"+options))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -379,8 +374,7 @@ func isBusy(t *testing.T, l *interlock.Lock) {
 
 func isTaken(t *testing.T, l *zkpeer.Lock) {
 	t.Helper()
-	ok, err := l.TryAcquire(limited(t), 20*time.Millisecond)
-	noError(t, err)
+	ok := errtest.Must(l.TryAcquire(limited(t), 20*time.Millisecond))(t)
 	if ok {
 		t.Fatal("two hold it")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a proof is the time before a request was sent, never that of its answer: a
@@ -126,10 +127,7 @@ type dialogue struct {
 func dialogued(t *testing.T, timeout time.Duration) *dialogue {
 	here, there := net.Pipe()
 	tap := NewTap(func(string, string, time.Duration) (net.Conn, error) { return here, nil })
-	client, err := tap.Dial("tcp", "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := errtest.Must(tap.Dial("tcp", "", 0))(t)
 	t.Cleanup(func() { _ = client.Close(); _ = there.Close() })
 	c := &dialogue{t: t, tap: tap, client: client, server: there}
 	c.send(make([]byte, 40))
@@ -174,7 +172,5 @@ func (c *dialogue) pass(from, to net.Conn, m []byte) {
 		}
 		n += k
 	}
-	if err := <-sent; err != nil {
-		c.t.Fatal(err)
-	}
+	errtest.None(c.t, <-sent)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -690,8 +691,7 @@ func TestGarbageInANumberGrantsNobody(t *testing.T) {
 	other := b.holds(aMutex("other"))
 	_, err := a.raw.Create("/a/q/_c_set", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 	noError(t, err)
-	states, err := b.Renew(limited(t), []driver.Ticket{other})
-	noError(t, err)
+	states := errtest.Must(b.Renew(limited(t), []driver.Ticket{other}))(t)
 	if !slices.ContainsFunc(states, func(r driver.Renewed) bool { return r.ID == other.ID && r.State == driver.Kept }) {
 		t.Errorf("%+v", states)
 	}
@@ -723,8 +723,7 @@ func TestANumberIsTakenBackBesideALockOfCurator(t *testing.T) {
 	a := alone(t)
 	a.resizes("q", 8)
 	before := a.holds(permits("q", 1, 8))
-	lock, err := a.raw.Create("/a/q/_c_6f2c1f0e-7a0b-4a5c-9d3e-0123456789ab-lock-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
-	noError(t, err)
+	lock := errtest.Must(a.raw.Create("/a/q/_c_6f2c1f0e-7a0b-4a5c-9d3e-0123456789ab-lock-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll)))(t)
 	a.refused(a.d.Resize(limited(t), "q", 5))
 	a.resizes("q", 0)
 	a.refuses(permits("q", 1, 7))
@@ -767,15 +766,14 @@ func TestABellThatStandsAloneStays(t *testing.T) {
 // cannot be read, refuses what has Curator's.
 func TestANumberRefusesOtherLayouts(t *testing.T) {
 	p := alone(t)
-	d, err := openURL(t.Context(), "zk://"+p.server.Addr+"/a"+curators)
-	noError(t, err)
+	d := errtest.Must(openURL(t.Context(), "zk://"+p.server.Addr+"/a"+curators))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	if err := d.Resize(limited(t), "q", 3); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "semaphore=curator") {
 		t.Errorf("a number in Curator's layout: %v", err)
 	}
 	p.resizes("set", 3)
 	p.passes(aMutex("garbage"))
-	_, err = p.raw.Create("/a/garbage/_c_set", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+	_, err := p.raw.Create("/a/garbage/_c_set", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 	noError(t, err)
 	a := session(t, d, 20*time.Second)
 	for _, q := range []string{"set", "garbage"} {

@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,7 @@ func TestSlots(t *testing.T) {
 		var s slots
 		ctx := t.Context()
 		for range crowdSlots {
-			if err := s.take(ctx, coming); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, s.take(ctx, coming))
 		}
 		var order []int
 		ask := func(ctx context.Context, n int, r rank) {

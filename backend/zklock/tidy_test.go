@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -19,29 +20,19 @@ func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
 	defer cancel()
 	open := func(addr string) (driver.Driver, *driver.Opened) {
-		d, err := openURL(ctx, "zk://"+addr+"/tidy")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := errtest.Must(openURL(ctx, "zk://"+addr+"/tidy"))(t)
 		t.Cleanup(func() { d.Close() })
 		s, err := d.Open(ctx, driver.SessionOptions{TTL: 20 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return d, s
 	}
 	_, a := open(via.Addr)
 	d, b := open(s.Addr)
-	if _, err := a.Join(ctx, aMutex("q")); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(a.Join(ctx, aMutex("q")))(t)
 	fixed := aMutex("fixed")
 	fixed.Hold = time.Hour
 	holds(t, a, fixed)
-	next, err := b.Join(ctx, aMutex("q"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := errtest.Must(b.Join(ctx, aMutex("q")))(t)
 	via.Refuse(true)
 	via.Cut()
 	closed := make(chan error, 1)
@@ -53,13 +44,9 @@ func TestCloseWithoutAConnectionLeavesNoTicket(t *testing.T) {
 	default:
 	}
 	via.Refuse(false)
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, <-closed)
 	q, err := d.Follow(ctx, "q", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if len(q.Members) != 1 || q.Members[0].ID != next.ID {
 		t.Errorf("a session that was closed has tickets: %+v", q.Members)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/tlsoption/tlstest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -47,8 +48,7 @@ func TestAHandshakeMayTakeItsTime(t *testing.T) {
 // One that can prove only the address to which the name leads is told nothing.
 func TestAServerProvesTheNameOfTheURL(t *testing.T) {
 	t.Parallel()
-	ca, err := testserver.NewAuthority(filepath.Join(t.TempDir(), "ca.crt"))
-	noError(t, err)
+	ca := errtest.Must(testserver.NewAuthority(filepath.Join(t.TempDir(), "ca.crt")))(t)
 	type server struct {
 		proves, called string
 		told           bool
@@ -69,8 +69,7 @@ func TestAServerProvesTheNameOfTheURL(t *testing.T) {
 		for i, s := range c.servers {
 			hosts = append(hosts, net.JoinHostPort(s.called, listens(t, ca, s.proves, &told[i])))
 		}
-		d, err := openURL(t.Context(), "zks://user:s3cret@"+strings.Join(hosts, ",")+"?"+url.Values{"ca": {ca.Path}, "server_name": {c.name}}.Encode())
-		noError(t, err)
+		d := errtest.Must(openURL(t.Context(), "zks://user:s3cret@"+strings.Join(hosts, ",")+"?"+url.Values{"ca": {ca.Path}, "server_name": {c.name}}.Encode()))(t)
 		if err := useDriver(limited(t), d); err == nil {
 			t.Error("it works")
 		}
@@ -90,8 +89,7 @@ func listens(t *testing.T, ca *testserver.Authority, proves string, told *atomic
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "server.pem")
 	noError(t, ca.IssueOne(file, []string{proves}, testserver.ForServer))
-	own, err := tls.LoadX509KeyPair(file, file)
-	noError(t, err)
+	own := errtest.Must(tls.LoadX509KeyPair(file, file))(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}})
 	noError(t, err)
 	t.Cleanup(func() { _ = l.Close() })

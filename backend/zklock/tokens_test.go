@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -32,8 +33,7 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 			noError(t, err)
 			shown := func(by string) {
 				t.Helper()
-				q, err := d.Follow(limited(t), "q", "")
-				noError(t, err)
+				q := errtest.Must(d.Follow(limited(t), "q", ""))(t)
 				if q.Members[0].Token != second.Token {
 					t.Errorf("%s: shown with token %d, told %d", by, q.Members[0].Token, second.Token)
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -22,8 +23,7 @@ func TestWaitsLeaveNothingInTheClient(t *testing.T) {
 	h := holds(t, a, aMutex("q"))
 	k := join(t, b, aMutex("q"))
 	beat(t, b, k)
-	same, err := d.Follow(limited(t), "q", "")
-	noError(t, err)
+	same := errtest.Must(d.Follow(limited(t), "q", ""))(t)
 	waits := []func(ctx context.Context) error{
 		func(ctx context.Context) error { _, err := b.Await(ctx, k); return err },
 		func(ctx context.Context) error { _, err := d.Watch(ctx, "value", 0); return err },
@@ -53,7 +53,7 @@ func TestWaitsLeaveNothingInTheClient(t *testing.T) {
 	if n := via.Requests(zktest.OpSetWatches); n > 0 {
 		t.Errorf("the client has set its watches again, in %d requests", n)
 	}
-	_, err = d.Swap(limited(t), driver.Swap{ID: someID(), Name: "value", Value: []byte("x")})
+	_, err := d.Swap(limited(t), driver.Swap{ID: someID(), Name: "value", Value: []byte("x")})
 	noError(t, err)
 	noError(t, a.Leave(limited(t), h, true))
 	for range waits {

@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"encoding/binary"
 	"errors"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"io"
 	"net"
 	"os"
@@ -30,10 +31,7 @@ type client struct {
 
 func dial(t *testing.T, addr string) *client {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := errtest.Must(net.Dial("tcp", addr))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &client{t: t, Conn: conn, password: string(make([]byte, 16))}
 }
@@ -99,9 +97,7 @@ func (c *client) sendAs(xid, op int32, b body) {
 
 func (c *client) within(d time.Duration) {
 	c.t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(d)); err != nil {
-		c.t.Fatal(err)
-	}
+	errtest.None(c.t, c.SetReadDeadline(time.Now().Add(d)))
 }
 
 // frame is the next frame that comes.

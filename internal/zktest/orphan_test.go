@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -26,14 +27,8 @@ func TestMain(m *testing.M) {
 // Nothing is left in this process when servers and proxies have ended.
 func TestNoLeaks(t *testing.T) {
 	before := runtime.NumGoroutine()
-	s, err := zktest.Run(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := zktest.RunProxy(s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(zktest.Run(t.TempDir()))(t)
+	p := errtest.Must(zktest.RunProxy(s.Addr))(t)
 	c := connect(t, p.Addr)
 	h := p.HoldReplies(zktest.With())
 	c.send(opExists, watched("/", false))
