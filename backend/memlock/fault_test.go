@@ -226,10 +226,16 @@ func TestAClientThatIsCutOff(t *testing.T) {
 		next := join(t, far, mutex("mine"))
 		began := time.Now()
 
-		granted := make(chan error)
+		granted, followed := make(chan error), make(chan error)
 		go func() {
 			_, err := s.Await(ctx, waiting)
 			granted <- err
+		}()
+		before, err := d.Follow(ctx, "theirs", "")
+		ok(t, err)
+		go func() {
+			_, err := d.Follow(ctx, "theirs", before.Version)
+			followed <- err
 		}()
 		synctest.Wait()
 		d.Faults().Cut()
@@ -254,10 +260,13 @@ func TestAClientThatIsCutOff(t *testing.T) {
 		select {
 		case err := <-granted:
 			t.Fatalf("Await returned: %v", err)
+		case err := <-followed:
+			t.Fatalf("Follow returned: %v", err)
 		default:
 		}
 		d.Faults().Heal()
 		is(t, <-granted, driver.ErrGone)
+		ok(t, <-followed)
 		r, err := s.Renew(ctx, []driver.Ticket{mine})
 		ok(t, err)
 		if len(r) != 1 || r[0].State != driver.Gone {

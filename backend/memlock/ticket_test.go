@@ -74,6 +74,11 @@ func TestTokensGrow(t *testing.T) {
 			t.Errorf("floor %d: %v", floor, err)
 		}
 	}
+	k := join(t, s, mutex("q"))
+	if err := d.Raise(ctx, "q", driver.MaxToken-2); !driver.IsPermanent(err) {
+		t.Errorf("a floor that leaves no token for the ticket that stands: %v", err)
+	}
+	ok(t, s.Leave(ctx, k, true))
 	ok(t, d.Raise(ctx, "q", driver.MaxToken-2))
 	grows(driver.MaxToken - 2)
 	if _, err := s.Join(ctx, mutex("q")); !driver.IsPermanent(err) {
