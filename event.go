@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime/debug"
@@ -75,40 +76,44 @@ func (c *Client) emit(ctx context.Context, e Event) {
 	if e.quiet {
 		level = slog.LevelDebug
 	}
-	if l := c.cfg.log; l != nil && l.Enabled(ctx, level) {
-		attrs := make([]slog.Attr, 0, 6)
-		if e.Name != "" {
-			attrs = append(attrs, slog.String("name", e.Name))
-		}
-		if e.Token != 0 {
-			attrs = append(attrs, slog.Uint64("token", e.Token))
-		}
-		if e.Took != 0 {
-			attrs = append(attrs, slog.Duration("took", e.Took))
-		}
-		if e.Err != nil {
-			attrs = append(attrs, slog.Any("error", e.Err))
-		}
-		if e.ID != 0 {
-			attrs = append(attrs, slog.String("kind", e.LockKind), slog.Uint64("id", e.ID))
-		}
-		l.LogAttrs(ctx, level, "interlock: "+string(e.Kind), attrs...)
+	if l := c.cfg.log; l != nil {
+		notify(ctx, slog.Default(), "a logger", e, func() { write(ctx, l, level, e) })
 	}
 	for _, o := range c.cfg.observers {
-		c.notify(ctx, o, e)
+		notify(ctx, cmp.Or(c.cfg.log, slog.Default()), "an observer", e, func() { o(ctx, e) })
 	}
 }
 
-// notify calls an observer. Its panic would otherwise pass through a call that has just acquired the lock.
-func (c *Client) notify(ctx context.Context, observer func(context.Context, Event), e Event) {
+// write logs an event.
+func write(ctx context.Context, l *slog.Logger, level slog.Level, e Event) {
+	if !l.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 6)
+	if e.Name != "" {
+		attrs = append(attrs, slog.String("name", e.Name))
+	}
+	if e.Token != 0 {
+		attrs = append(attrs, slog.Uint64("token", e.Token))
+	}
+	if e.Took != 0 {
+		attrs = append(attrs, slog.Duration("took", e.Took))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	if e.ID != 0 {
+		attrs = append(attrs, slog.String("kind", e.LockKind), slog.Uint64("id", e.ID))
+	}
+	l.LogAttrs(ctx, level, "interlock: "+string(e.Kind), attrs...)
+}
+
+// notify calls what a program has given. Its panic would otherwise pass through a call that has just acquired the lock.
+func notify(ctx context.Context, log *slog.Logger, what string, e Event, call func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			log := c.cfg.log
-			if log == nil {
-				log = slog.Default()
-			}
-			log.ErrorContext(ctx, "interlock: an observer has panicked", "event", string(e.Kind), "panic", r, "stack", string(debug.Stack()))
+			log.ErrorContext(ctx, "interlock: "+what+" has panicked", "event", string(e.Kind), "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
-	observer(ctx, e)
+	call()
 }

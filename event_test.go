@@ -439,16 +439,28 @@ func TestAnAcquireIsCheapWithoutObservers(t *testing.T) {
 	}
 }
 
-// Promise: a panic of an observer is logged, and neither keeps a lock nor ends the program.
+// Promise: a panic of an observer or a logger is logged, and neither keeps a lock nor ends the program.
 func TestAPanicOfAnObserverKeepsNoLock(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		var out bytes.Buffer
-		world := memlock.NewWorld()
-		a := join(t, world, interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))), interlock.Observe(func(context.Context, interlock.Event) { panic("of a user") }))
-		ok(t, acquire(t, a.Mutex("x")).Release())
-		busy(t, join(t, world).Mutex("x"), false)
-		if said := out.String(); !strings.Contains(said, "an observer has panicked") || !strings.Contains(said, "of a user") {
-			t.Errorf("the log is %s", said)
-		}
-	})
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(log)
+	for what, opts := range map[string][]interlock.ClientOption{
+		"an observer": {interlock.Logger(log), interlock.Observe(func(context.Context, interlock.Event) { panic("of a user") })},
+		"a logger":    {interlock.Logger(slog.New(panics{log.Handler()}))},
+	} {
+		simulatedAs(t, what, func(t *testing.T) {
+			out.Reset()
+			world := memlock.NewWorld()
+			ok(t, acquire(t, join(t, world, opts...).Mutex("x")).Release())
+			busy(t, join(t, world).Mutex("x"), false)
+			if said := out.String(); !strings.Contains(said, what+" has panicked") || !strings.Contains(said, "of a user") {
+				t.Errorf("the log is %s", said)
+			}
+		})
+	}
 }
+
+type panics struct{ slog.Handler }
+
+func (panics) Enabled(context.Context, slog.Level) bool { panic("of a user") }
