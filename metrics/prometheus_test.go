@@ -75,35 +75,31 @@ func prometheus(t *testing.T, page string) *testserver.Server {
 	ok(t, err)
 	alerts, err := filepath.Abs(rules)
 	ok(t, err)
-	run := func(dir string, _ ...struct{}) (*testserver.Server, error) {
-		var s *testserver.Server
-		s = testserver.NewServer(dir, testserver.Program{
-			Name: "Prometheus",
-			Configure: func() error {
-				return os.WriteFile(s.Path("prometheus.yml"), fmt.Appendf(nil, `
+	var s *testserver.Server
+	s = testserver.NewServer(t.TempDir(), testserver.Program{
+		Name: "Prometheus",
+		Configure: func() error {
+			return os.WriteFile(s.Path("prometheus.yml"), fmt.Appendf(nil, `
 global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}
 rule_files: [%q]
 scrape_configs: [{job_name: test, static_configs: [{targets: [%q]}]}]
 `, alerts, at.Host), 0o600)
-			},
-			Command: func() (*exec.Cmd, error) {
-				return exec.Command("prometheus", "--config.file="+s.Path("prometheus.yml"),
-					"--storage.tsdb.path="+s.Path("data"), "--web.listen-address="+s.Addr), nil
-			},
-			Ready: func(int) func() (bool, error) {
-				return func() (bool, error) {
-					answer, err := http.Get("http://" + s.Addr + "/-/ready")
-					if err != nil {
-						return false, nil
-					}
-					defer answer.Body.Close()
-					return answer.StatusCode == http.StatusOK, nil
-				}
-			},
-		})
-		return s, s.Run()
-	}
-	return testserver.Start(t, run, nil)
+		},
+		Command: func() (*exec.Cmd, error) {
+			return exec.Command("prometheus", "--config.file="+s.Path("prometheus.yml"),
+				"--storage.tsdb.path="+s.Path("data"), "--web.listen-address="+s.Addr), nil
+		},
+		Ready: func(int) (bool, error) {
+			answer, err := http.Get("http://" + s.Addr + "/-/ready")
+			if err != nil {
+				return false, nil
+			}
+			defer answer.Body.Close()
+			return answer.StatusCode == http.StatusOK, nil
+		},
+	})
+	testserver.Start(t, s)
+	return s
 }
 
 // ask returns the series that an expression has.

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: a lock outlasts the death of the leader, and a leader that is stopped, if the client knows the
@@ -163,7 +164,7 @@ func TestAHolderIsToldThatItsLeaseWasRevoked(t *testing.T) {
 func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 	t.Parallel()
 	s := etcdlock.Servers.Lend(t)
-	proxy := etcdtest.NewProxy(t, s.Addr)
+	proxy := testserver.NewProxy(t, s.Addr)
 	ctx := limited(t)
 	a, b := open(t, "etcd://"+s.Addr), open(t, "etcd://"+proxy.Addr, interlock.TTL(10*time.Minute))
 	held := errtest.Must(a.Mutex("m").Acquire(ctx))(t)

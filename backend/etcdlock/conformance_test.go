@@ -182,7 +182,7 @@ func onBoth(t *testing.T, name string, test func(t *testing.T, of etcdtest.Optio
 // through a proxy, so that rules can disturb it.
 func worlds(addr string) func(testing.TB) drivertest.World {
 	return func(t testing.TB) drivertest.World {
-		proxy := etcdtest.NewProxy(t, addr)
+		proxy := testserver.NewProxy(t, addr)
 		name := rand.Text()
 		var loses atomic.Bool
 		disturb := func(begin func(*testserver.Proxy)) func() func() {

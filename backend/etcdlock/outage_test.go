@@ -7,7 +7,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/internal/errtest"
-	"github.com/interlock-go/interlock/internal/etcdtest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: while requests arrive and answers do not, a lock that was lost is passed on within two TTLs: its client does not go
@@ -15,7 +15,7 @@ import (
 func TestAMuteServerKeepsNoLostLock(t *testing.T) {
 	t.Parallel()
 	s := etcdlock.Servers.Lend(t)
-	proxy := etcdtest.NewProxy(t, s.Addr)
+	proxy := testserver.NewProxy(t, s.Addr)
 	const ttl = 4 * time.Second
 	lease := errtest.Must(open(t, "etcd://"+proxy.Addr, interlock.TTL(ttl)).Mutex("m").Acquire(limited(t)))(t)
 	next := open(t, "etcd://"+s.Addr, interlock.TTL(ttl))
@@ -38,7 +38,7 @@ func TestAMuteServerKeepsNoLostLock(t *testing.T) {
 func TestARefusedConnectionIsTriedAgainInTime(t *testing.T) {
 	t.Parallel()
 	s := etcdlock.Servers.Lend(t)
-	proxy := etcdtest.NewProxy(t, s.Addr)
+	proxy := testserver.NewProxy(t, s.Addr)
 	const ttl = 6 * time.Second
 	hold := func(url, name string) *interlock.Lease {
 		lease := errtest.Must(open(t, url, interlock.TTL(ttl)).Mutex(name).Acquire(limited(t)))(t)

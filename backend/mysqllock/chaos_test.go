@@ -17,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // cycles is how often each of the goroutines of a test holds: MYSQLLOCK_CYCLES times as
@@ -33,8 +34,8 @@ func cycles(n int) int {
 func TestKilledConnections(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
-	proxy := mysqltest.NewProxy(t, s)
-	chaos.Run(t, chaos.Load{URL: proxy.URL(), TTL: 10 * time.Second, Clients: 4, Each: 6, Times: cycles(12)}, func() {
+	proxy := testserver.NewProxy(t, s.Addr)
+	chaos.Run(t, chaos.Load{URL: strings.Replace(s.URL(), s.Addr, proxy.Addr, 1), TTL: 10 * time.Second, Clients: 4, Each: 6, Times: cycles(12)}, func() {
 		switch rand.IntN(4) {
 		case 0:
 			s.KillConnections("user = 'app'")

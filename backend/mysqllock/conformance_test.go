@@ -18,6 +18,7 @@ import (
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 var noError = errtest.None
@@ -81,10 +82,10 @@ func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
 			pool.put(prefix)
 		}
 	})
-	proxy := mysqltest.NewProxy(t, s)
+	proxy := testserver.NewProxy(t, s.Addr)
 	return drivertest.World{
 		Open: func(ctx context.Context) (driver.Driver, error) {
-			return open(ctx, proxy.URL()+"?table_prefix="+prefix)
+			return open(ctx, strings.Replace(s.URL(), s.Addr, proxy.Addr, 1)+"?table_prefix="+prefix)
 		},
 		URL: s.URL() + "?table_prefix=" + prefix,
 		Via: func(ctx context.Context, at func(string) string) (driver.Driver, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Promise: if a user lacks one of the rights that programs need, the doctor names it with the
@@ -111,7 +112,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	}
 	r, _ = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr, s.Addr+","+s.Addr, 1))
 	r.Has("server", driver.Fail, "read-only", "name the primary")
-	down := mysqltest.NewProxy(t, s)
+	down := testserver.NewProxy(t, s.Addr)
 	down.Close()
 	if all, err := interlock.Examine(t.Context(), strings.Replace(s.URL(), s.Addr, down.Addr, 1)); err == nil || len(all) > 0 {
 		t.Errorf("a server that is down was examined: %v, %+v", err, all)

@@ -41,11 +41,11 @@ func TestBusyServer(t *testing.T) {
 	}
 	noError(t, testserver.Until(busy))
 	var listens atomic.Int64
-	p.LoseRepliesTo(func(request []string) bool { // it only looks
-		if strings.EqualFold(request[0], "SUBSCRIBE") {
+	subscribes := redistest.Command("SUBSCRIBE")
+	p.Observe(func(m redistest.Message) {
+		if !m.Reply && subscribes(m) {
 			listens.Add(1)
 		}
-		return false
 	})
 	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -82,7 +82,7 @@ func TestATicketThatIsFoundAgainIsExtended(t *testing.T) {
 		"mutex":  exclusive("mutex"), // its ticket is lone
 		"reader": request("reader", 1, driver.RWCapacity),
 	} {
-		p.LoseReplies(1, "EVALSHA")
+		p.LoseReplies(1, redistest.Command("EVALSHA"))
 		if _, err := a.Join(t.Context(), r); err == nil {
 			t.Fatal("the reply was not lost")
 		}
@@ -243,7 +243,7 @@ func TestAKeptTicketOutlivesItsSession(t *testing.T) {
 	w, _ := b.Join(t.Context(), exclusive("w"))
 	_ = b.Keep(t.Context(), w, time.Millisecond)
 	tk := errtest.Must(a.Join(t.Context(), exclusive("q")))(t)
-	p.LoseReplies(1, "EVALSHA")
+	p.LoseReplies(1, redistest.Command("EVALSHA"))
 	if err := a.Keep(t.Context(), tk, 5*time.Minute); err == nil {
 		t.Fatal("the reply was not lost")
 	}

@@ -212,7 +212,7 @@ func TestAnAttemptThatHadNoAnswerForgetsNoToken(t *testing.T) {
 	first := x.join(a, exclusive("q"))
 	x.leave(a, first, true)
 	s.StepClock(-3 * time.Hour)
-	p.LoseReplies(1, "EVALSHA")
+	p.LoseReplies(1, redistest.Command("EVALSHA"))
 	if _, err := a.Join(t.Context(), exclusive("q")); err == nil {
 		t.Fatal("the reply was not lost")
 	}

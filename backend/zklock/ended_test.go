@@ -169,7 +169,7 @@ func TestWhoeverLeavesLetsNobodyInWhomOthersKeepOut(t *testing.T) {
 	r := aMutex("unheard")
 	a.holds(r)
 	r = other(r)
-	b.via.LoseReplies(1, zktest.OpCreate)
+	b.via.LoseReplies(1, zktest.With(zktest.OpCreate))
 	if _, err := b.Join(limited(t), r); err == nil || b.via.Lost() != 1 {
 		t.Fatalf("a Join without an answer: %v, %d answers were lost", err, b.via.Lost())
 	}

@@ -84,7 +84,7 @@ func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
 	const ttl = 4 * time.Second
 	s := lent(t)
 	via := zktest.NewProxy(t, s.Addr)
-	via.LoseReplies(1000, opGetEphemerals)
+	via.LoseReplies(1000, zktest.With(opGetEphemerals))
 	a := session(t, opened(t, via.Addr), ttl)
 	beat(t, a)
 	until(t, "it is asked for the nodes of its session, a few times", func() bool { return via.Requests(opGetEphemerals) >= 3 })

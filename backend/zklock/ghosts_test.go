@@ -25,7 +25,7 @@ func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
 	nodes(t, raw, "/") // it is connected
 	a := session(t, opened(t, via.Addr), 3*time.Second)
 	warm(t, a, "q")
-	via.LoseReplies(1, zktest.OpCreate)
+	via.LoseReplies(1, zktest.With(zktest.OpCreate))
 	if _, err := a.Join(limited(t), aMutex("q")); err == nil {
 		t.Fatal("the answer was not lost")
 	}
@@ -59,7 +59,7 @@ func TestATicketWithAnotherNameThanKnownLeaves(t *testing.T) {
 			if what != "held for an hour" {
 				holds(t, a, writer("q", k.ID))
 			}
-			via.LoseReplies(1, zktest.OpMulti)
+			via.LoseReplies(1, zktest.With(zktest.OpMulti))
 			if err := change(limited(t), a, k); err == nil {
 				t.Fatal("the answer was not lost")
 			}
@@ -87,7 +87,7 @@ func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpGetChildren2, zktest.OpDelete, zktest.OpMulti} {
 		r := aMutex("q")
 		r.Kind, r.Capacity = driver.Semaphore, 5
-		p.LoseReplies(1, op)
+		p.LoseReplies(1, zktest.With(op))
 		var err error
 		until(t, "the Join is answered", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -99,7 +99,7 @@ func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 		if !errors.Is(err, driver.ErrMismatch) {
 			t.Errorf("the answer to a %v was lost: %v", op, err)
 		}
-		p.LoseReplies(0)
+		p.LoseReplies(0, nil)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestOwnConnectionIsLeftClean(t *testing.T) {
 				a := session(t, d, 10*time.Second)
 				warm(t, a, "q")
 				if lost {
-					via.LoseReplies(1, zktest.OpCreate)
+					via.LoseReplies(1, zktest.With(zktest.OpCreate))
 				}
 				if _, err := a.Join(limited(t), aMutex("q")); (err != nil) != lost {
 					t.Fatal(err)
@@ -274,7 +274,7 @@ func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (made i
 				answered.Add(1)
 			}
 		})
-		via.LoseReplies(lose, zktest.OpCreate)
+		via.LoseReplies(lose, zktest.With(zktest.OpCreate))
 		via.Resume()
 	}
 	until(t, "the client has another session", func() bool {
@@ -291,7 +291,7 @@ func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (made i
 		made = int(answered.Load())
 	}
 	for _, via := range vias {
-		via.LoseReplies(0)
+		via.LoseReplies(0, nil)
 		made += via.Lost()
 	}
 	empties(t, raw)

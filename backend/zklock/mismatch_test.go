@@ -62,7 +62,7 @@ func rightsOfTheFirst(t *testing.T, addr, options string, late driver.Request, l
 	late.ID, late.Queue = someID(), q
 	var hold *zktest.Hold
 	if lost {
-		via.LoseReplies(1, zktest.OpCreate)
+		via.LoseReplies(1, zktest.With(zktest.OpCreate))
 	} else {
 		hold = via.HoldReplies(zktest.With(zktest.OpCreate))
 	}

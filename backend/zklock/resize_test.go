@@ -419,7 +419,7 @@ func removedBesideAnEnd(r driver.Request, byNumber bool) func(p, late *party) {
 			}
 			tooLate = end() == 0
 			until(p.t, "the end has passed", func() bool {
-				stat, err := p.raw.Set("/a/other", nil, -1)
+				stat, err := p.raw.Set("/", nil, -1) // it stays
 				noError(p.t, err)
 				return stat.Mtime > ms
 			})
@@ -596,7 +596,7 @@ func TestWhoNeverFitsLeavesByItself(t *testing.T) {
 	heavy, light := b.waits(r), a.waits(permits("q", 1, 5))
 	left, granted := b.awaits(heavy), a.awaits(light)
 	news := b.via.HoldReplies(zktest.With(zktest.OpEvent))
-	setter.via.LoseRequest(zktest.Nth(3, zktest.OpMulti))
+	setter.via.LoseRequests(1, zktest.Nth(3, zktest.OpMulti))
 	if err := setter.d.Resize(limited(t), "q", 3); err == nil {
 		t.Fatal("its last transaction was not lost")
 	}
@@ -621,7 +621,7 @@ func TestOneNumberIsSet(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	setter.via.LoseReplyTo(zktest.Nth(2, zktest.OpMulti))
+	setter.via.LoseReplies(1, zktest.Nth(2, zktest.OpMulti))
 	if err := setter.d.Resize(limited(t), "q", 3); err == nil {
 		t.Fatal("no answer was lost")
 	}

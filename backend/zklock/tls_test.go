@@ -88,7 +88,7 @@ func TestAServerProvesTheNameOfTheURL(t *testing.T) {
 func listens(t *testing.T, ca *testserver.Authority, proves string, told *atomic.Bool) (port string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "server.pem")
-	noError(t, ca.IssueOne(file, []string{proves}, testserver.ForServer))
+	noError(t, ca.Issue(file, file, proves))
 	own := errtest.Must(tls.LoadX509KeyPair(file, file))(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}})
 	noError(t, err)

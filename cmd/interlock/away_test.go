@@ -424,7 +424,7 @@ func TestEveryCommandGivesUpWhenTheBackendGoesAway(t *testing.T) {
 	t.Parallel()
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	url := "redis://" + p.Addr
-	p.LoseRequests(1<<30, "HMGET") // all that reads a cell
+	p.LoseRequests(1<<30, redistest.Command("HMGET")) // all that reads a cell
 	watch := start(t, url, "value", "watch", "a")
 	all := map[string]*started{}
 	for _, command := range []string{
@@ -441,7 +441,7 @@ func TestEveryCommandGivesUpWhenTheBackendGoesAway(t *testing.T) {
 		}
 	}
 	watch.says("the backend does not answer")
-	p.LoseRequests(0)
+	p.LoseRequests(0, nil)
 	watch.says("the backend answers again")
 	_ = watch.Process.Signal(syscall.SIGTERM)
 	watch.ends(exitSignal+int(syscall.SIGTERM), soon)

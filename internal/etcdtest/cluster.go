@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,39 +17,21 @@ type Cluster struct{ Servers []*Server }
 // StartCluster starts a cluster of n members that ends with the test.
 func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
 	t.Helper()
-	c, dir := &Cluster{}, t.TempDir()
-	if err := c.start(dir, n, opts); err != nil {
-		for _, s := range c.Servers {
-			s.Stop()
-		}
-		t.Fatal(err)
-	}
-	for _, s := range c.Servers {
-		s.BelongTo(t)
-	}
-	return c
-}
-
-func (c *Cluster) start(dir string, n int, opts []Option) error {
-	var peers []string
+	c := &Cluster{}
+	var all []string
 	for i := range n {
-		name := fmt.Sprint("member", i+1)
-		s := newServer(filepath.Join(dir, name), name, opts)
-		if err := os.Mkdir(s.Dir, 0o700); err != nil {
-			return err
+		s := newServer(t.TempDir(), fmt.Sprint("member", i+1), opts)
+		member, err := s.join()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := s.reservePeer(); err != nil {
-			return err
-		}
-		c.Servers, peers = append(c.Servers, s), append(peers, s.asPeer())
+		c.Servers, all = append(c.Servers, s), append(all, member)
 	}
 	for _, s := range c.Servers {
-		s.cluster = strings.Join(peers, ",")
-		if err := s.Prepare(); err != nil {
-			return err
-		}
+		s.cluster = strings.Join(all, ",")
 	}
-	return testserver.Each(c.Servers, (*Server).Launch)
+	testserver.Start(t, c.Servers...)
+	return c
 }
 
 // Restart starts members again, with their data, and waits until they serve.
@@ -68,17 +49,15 @@ func (c *Cluster) Replace(s *Server) {
 	s.Kill()
 	for _, change := range [][]string{
 		{"member", "remove", fmt.Sprintf("%x", id)},
-		{"member", "add", s.name, "--peer-urls", s.peerURL()},
+		{"member", "add", s.name, "--peer-urls", s.peer},
 	} {
-		var out []byte
 		s.Check(strings.Join(change, " "), testserver.Until(func() (bool, error) {
-			var err error
-			out, err = c.Others(s)[0].Command(context.Background(), change...).CombinedOutput()
+			out, err := c.Others(s)[0].Command(context.Background(), change...).CombinedOutput()
 			// They refuse it while they are not sure of each other.
 			return err == nil || strings.Contains(string(out), "Member not found"), nil
 		}))
 	}
-	s.added = true
+	s.state = "existing"
 	s.Check("start the new member", s.Again(func() error { return os.RemoveAll(s.Path("data")) }))
 }
 
@@ -93,13 +72,12 @@ func (c *Cluster) Endpoints() string {
 
 // Leader waits until all members that are asked name the same leader, and returns it. Members that are
 // paused or dead must not be asked.
-func (c *Cluster) Leader(asked ...*Server) *Server {
+func (c *Cluster) Leader(asked ...*Server) (leader *Server) {
 	if len(asked) == 0 {
 		asked = c.Servers
 	}
 	c.Servers[0].Helper()
-	var leader *Server
-	err := testserver.Until(func() (bool, error) {
+	c.Servers[0].Check("wait for a leader", testserver.Until(func() (bool, error) {
 		ids := map[uint64]bool{}
 		leader = nil
 		for _, s := range asked {
@@ -112,8 +90,7 @@ func (c *Cluster) Leader(asked ...*Server) *Server {
 			}
 		}
 		return len(ids) == 1 && leader != nil, nil
-	})
-	c.Servers[0].Check("wait for a leader", err)
+	}))
 	return leader
 }
 
@@ -133,8 +110,8 @@ func (s *Server) status() (own, leader uint64, err error) {
 		Status struct {
 			Header struct {
 				Member uint64 `json:"member_id"`
-			} `json:"header"`
-			Leader uint64 `json:"leader"`
+			}
+			Leader uint64
 		}
 	}
 	out, err := s.Command(context.Background(), "endpoint", "status", "--write-out=json", "--command-timeout=1s").Output()

@@ -2,11 +2,14 @@ package mysqltest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Variable is the environment variable that names the server program to be tested with,
@@ -16,9 +19,8 @@ const Variable = "MYSQLTEST_SERVER"
 
 // program is a server program.
 type program struct {
-	path    string
-	version string // what it says of itself
-	maria   bool
+	path  string
+	maria bool
 }
 
 // installed is the program of all servers.
@@ -34,9 +36,13 @@ var installed = sync.OnceValues(func() (program, error) {
 	if err != nil {
 		return program{}, fmt.Errorf("%s --version: %w\n%s", path, err, out)
 	}
-	version := strings.TrimSpace(string(out))
-	return program{path, version, strings.Contains(version, "MariaDB")}, nil
+	return program{path, strings.Contains(string(out), "MariaDB")}, nil
 })
+
+// find finds a program of the server, which may be where only root looks.
+func find(name string) (string, error) {
+	return testserver.Find(name, "mariadb-server", "/usr/sbin", "/usr/local/sbin", "/usr/libexec")
+}
 
 // MariaDB reports whether servers are of MariaDB, and not of MySQL: for tests of what
 // only one of them has.
@@ -45,66 +51,85 @@ func MariaDB() bool {
 	return err != nil || p.maria
 }
 
-// name is of messages.
-func (p program) name() string {
-	if p.maria {
-		return "mariadbd"
-	}
-	return "mysqld"
-}
+// logSize is the size of the log that the server starts with, and goes on with.
+const logSize = "8M"
 
 // settings are those that only one kind of server knows.
-func (p program) settings(synced bool) []string {
+func (p program) settings(synced bool) (all []string) {
 	if p.maria {
-		all := []string{
-			line("innodb_log_file_size", logSize), line("innodb_temp_data_file_path", "ibtmp1:1M:autoextend"), line("aria_pagecache_buffer_size", "1M"),
+		all = []string{
+			line("innodb_log_file_size", logSize), line("innodb_temp_data_file_path", "ibtmp1:1M:autoextend"),
+			line("aria_pagecache_buffer_size", "1M"), line("debug_no_sync"),
 		}
-		if !synced {
-			all = append(all, line("debug_no_sync"))
+	} else {
+		all = []string{
+			line("innodb_redo_log_capacity", logSize),
+			line("mysqlx", "OFF"),                           // another port
+			line("secure_file_priv", "NULL"),                // else a folder that has to be there
+			line("auto_generate_certs", "OFF"),              // TLS only if it is asked for
+			line("log_error_suppression_list", "MY-014089"), // that its log is small
+			line("innodb_flush_method", "nosync"),
 		}
-		return all
 	}
-	all := []string{
-		line("innodb_redo_log_capacity", logSize),
-		line("mysqlx", "OFF"),                           // another port
-		line("secure_file_priv", "NULL"),                // else a folder that has to be there
-		line("auto_generate_certs", "OFF"),              // TLS only if it is asked for
-		line("log_error_suppression_list", "MY-014089"), // that its log is small
-	}
-	if !synced {
-		all = append(all, line("innodb_flush_method", "nosync"))
+	if synced {
+		all = all[:len(all)-1]
 	}
 	return all
 }
 
-// install makes the tables of a server that has never run, and runs the SQL of a file.
-func (p program) install(dir, folder, begin string) error {
-	var cmd *exec.Cmd
-	if p.maria {
-		path, err := find("mariadb-install-db")
-		if err != nil {
-			return err
-		}
-		cmd = exec.Command(path, append([]string{
-			"--no-defaults", "--datadir=" + folder, "--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal",
-			"--extra-file=" + begin, "--debug-no-sync", "--innodb-log-file-size=" + logSize,
-			"--tmpdir=" + dir, // where others are at work, it removes their files as it begins
-		}, asRoot()...)...)
-	} else {
-		file := filepath.Join(dir, config)
-		text := "[mysqld]\n" + line("datadir", folder) + line("tmpdir", dir) + line("init_file", begin) + line("innodb_flush_log_at_trx_commit", "0") +
-			line("innodb_doublewrite", "OFF") + line("skip_log_bin") + strings.Join(p.settings(false), "")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return err
-		}
-		cmd = exec.Command(p.path, append([]string{"--defaults-file=" + file, "--initialize-insecure"}, asRoot()...)...)
+// first is the SQL that makes the database and the user. The server that reads it
+// looks at rights only when told so.
+const first = `FLUSH PRIVILEGES;
+CREATE DATABASE ` + Database + ` CHARACTER SET utf8mb4;
+CREATE USER ` + User + `@'%' IDENTIFIED BY '` + Password + `';
+GRANT ALL ON ` + Database + `.* TO ` + User + `@'%';
+`
+
+// newTables are the data of a server that has never run.
+var newTables = sync.OnceValues(func() (fs.FS, error) {
+	dir, err := os.MkdirTemp("", "mysqltest")
+	if err != nil {
+		return nil, err
 	}
+	defer os.RemoveAll(dir)
+	p, err := installed()
+	if err != nil {
+		return nil, err
+	}
+	folder, begin, file := filepath.Join(dir, data), filepath.Join(dir, "begin.sql"), filepath.Join(dir, config)
+	text := "[mysqld]\n" + line("datadir", folder) + line("tmpdir", dir) + line("init_file", begin) +
+		line("innodb_flush_log_at_trx_commit", "0") + line("innodb_doublewrite", "OFF") + line("skip_log_bin") +
+		strings.Join(p.settings(false), "")
+	if err := os.WriteFile(begin, []byte(first), 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	path, args := p.path, []string{"--defaults-file=" + file, "--initialize-insecure"}
+	if p.maria {
+		if path, err = find("mariadb-install-db"); err != nil {
+			return nil, err
+		}
+		args = []string{
+			"--no-defaults", "--datadir=" + folder, "--skip-test-db", "--skip-name-resolve",
+			"--auth-root-authentication-method=normal", "--extra-file=" + begin, "--debug-no-sync",
+			"--innodb-log-file-size=" + logSize,
+			"--tmpdir=" + dir, // where others are at work, it removes their files as it begins
+		}
+	}
+	cmd := exec.Command(path, append(args, asRoot()...)...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
+		return nil, fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
 	}
-	return nil
-}
+	// An ID, and views of other tables, for people.
+	_ = os.Remove(filepath.Join(folder, "auto.cnf"))
+	if p.maria {
+		_ = os.RemoveAll(filepath.Join(folder, "sys"))
+	}
+	return testserver.ReadFolder(folder)
+})
 
 // asRoot is what a server wants to be told before it runs as root.
 func asRoot() []string {
@@ -112,18 +137,4 @@ func asRoot() []string {
 		return nil
 	}
 	return []string{"--user=root"}
-}
-
-// find finds a program of the server, which may be where only root looks.
-func find(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path, nil
-	}
-	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("install mariadb-server (on Debian: apt-get install mariadb-server): %w", err)
 }

@@ -1,14 +1,24 @@
+// Package mysqltest starts real servers of MariaDB, or of MySQL, for tests and
+// benchmarks, and disturbs them and the connections to them. [Variable] chooses.
+//
+// The first server of a process takes a second to
+// start, for its system tables are made; the next ones copy them.
+//
+// A server has a database, [Database], and a user, [User], with all rights on
+// it. This package's own commands go over a Unix socket, as root: a test
+// can give or take the rights of all others.
 package mysqltest
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -24,42 +34,62 @@ const (
 type Server struct {
 	*testserver.Server
 
-	// With TLS: files in PEM form.
-	CA, ClientCert, ClientKey string
-
 	set  settings
 	kind program
 }
 
-// Start starts a server that ends with the test. If the test fails, it shows
-// the server's log.
+// Option changes how a server is started.
+type Option func(*settings)
+
+type settings struct {
+	lines       []string
+	synced, tls bool
+}
+
+// Config adds a line to the server's configuration file: "wait_timeout", "5". A
+// later line overrides an earlier one; without a value it is a switch.
+func Config(key string, value ...string) Option {
+	return func(s *settings) { s.lines = append(s.lines, line(key, value...)) }
+}
+
+// Without Synced or Lazy a server writes every commit to its files, but does not
+// wait for the disk: a server that is killed loses nothing.
+
+// Synced makes every commit wait for the disk, as servers do by default.
+func Synced() Option { return func(s *settings) { s.synced = true } }
+
+// Lazy makes the server write its log once a second only: one that is killed
+// loses commits that it has acknowledged.
+func Lazy() Option { return Config("innodb_flush_log_at_trx_commit", "0") }
+
+// TLS makes the server offer TLS, with a certificate of its own authority.
+// Config("require_secure_transport", "ON") refuses connections without it.
+func TLS() Option { return func(s *settings) { s.tls = true } }
+
+// Start starts a server that ends with the test.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	return testserver.Start(t, Run, opts)
+	s := newServer(t.TempDir(), opts)
+	testserver.Start(t, s)
+	return s
 }
 
 // Run starts a server with its data in dir, which has to exist. The caller has
 // to Stop it.
 func Run(dir string, opts ...Option) (*Server, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := installed()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{kind: kind}
+	s := newServer(dir, opts)
+	return s, s.Run()
+}
+
+func newServer(dir string, opts []Option) *Server {
+	s := &Server{}
 	for _, opt := range opts {
 		opt(&s.set)
 	}
 	s.Server = testserver.NewServer(dir, testserver.Program{
-		Name: kind.name(), Configure: s.configure, Command: s.command, Ready: s.ready,
+		Name: "mysqld", Configure: s.configure, Command: s.command, Ready: s.ready,
 	})
-	if err := s.Run(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s
 }
 
 // Names of files in the server's folder, which the server runs in: the path of a
@@ -71,47 +101,65 @@ const (
 	pid    = "server.pid"
 )
 
-func (s *Server) configure() error {
-	// A server removes other servers' files from a folder for temporary ones when it starts.
-	lines := []string{
-		line("datadir", s.Path(data)), line("tmpdir", s.Dir), line("socket", socket), line("pid_file", s.Path(pid)), line("port", strconv.Itoa(s.Port)),
-	}
-	if s.set.tls {
-		more, err := s.prepareTLS()
-		if err != nil {
-			return err
-		}
-		lines = append(lines, more...)
-	}
-	if err := os.WriteFile(s.Path(config), []byte(s.set.file(s.kind, lines...)), 0o600); err != nil {
+func (s *Server) configure() (err error) {
+	if s.kind, err = installed(); err != nil {
 		return err
 	}
-	return copyTables(s.Path(data))
+	all := []string{
+		"[mysqld]\n",
+		line("bind_address", "127.0.0.1"), line("skip_name_resolve"), line("max_connections", "2000"),
+		// Small and quick.
+		line("innodb_buffer_pool_size", "24M"), line("innodb_buffer_pool_dump_at_shutdown", "OFF"),
+		line("innodb_buffer_pool_load_at_startup", "OFF"), line("key_buffer_size", "64K"),
+		// A server removes other servers' files from a folder for temporary ones when it starts.
+		line("tmpdir", s.Dir), line("datadir", s.Path(data)), line("socket", socket), line("pid_file", s.Path(pid)),
+		line("port", strconv.Itoa(s.Port)),
+	}
+	if s.set.tls {
+		if err := s.Certify(); err != nil {
+			return err
+		}
+		all = append(all, line("ssl_ca", s.CA), line("ssl_cert", s.Cert), line("ssl_key", s.Cert))
+	}
+	all = append(append(all, s.kind.settings(s.set.synced)...), s.set.lines...)
+	if err := os.WriteFile(s.Path(config), []byte(strings.Join(all, "")), 0o600); err != nil {
+		return err
+	}
+	tables, err := newTables()
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(s.Path(data), tables)
+}
+
+// line is one of the configuration file.
+func line(key string, value ...string) string {
+	if len(value) == 0 {
+		return key + "\n"
+	}
+	text := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(strings.Join(value, ","))
+	return fmt.Sprintf("%s=\"%s\"\n", key, text)
 }
 
 func (s *Server) command() (*exec.Cmd, error) {
 	return exec.Command(s.kind.path, append([]string{"--defaults-file=" + s.Path(config)}, asRoot()...)...), nil
 }
 
-func (s *Server) ready(id int) func() (bool, error) {
-	return func() (bool, error) {
-		text, err := os.ReadFile(s.Path(pid))
-		if err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(id) {
-			return false, nil
-		}
-		_, err = s.Query("SELECT 1")
-		return err == nil, nil
+func (s *Server) ready(id int) (bool, error) {
+	text, err := os.ReadFile(s.Path(pid))
+	if err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(id) {
+		return false, nil
 	}
+	_, err = s.Query("SELECT 1")
+	return err == nil, nil
 }
 
 // URL is mysql://user:password@127.0.0.1:port/database.
 func (s *Server) URL() string { return s.URLOf(User, Password) }
 
 // URLOf is the URL for another user.
-func (s *Server) URLOf(user, password string) string { return urlOf(s.Addr, user, password) }
-
-func urlOf(addr, user, password string) string {
-	u := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: addr, Path: "/" + Database}
+func (s *Server) URLOf(user, password string) string {
+	u := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: s.Addr, Path: "/" + Database}
 	return u.String()
 }
 
@@ -121,4 +169,125 @@ func (s *Server) DSN() string { return s.DSNOf(User, Password) }
 // DSNOf is the DSN for another user.
 func (s *Server) DSNOf(user, password string) string {
 	return fmt.Sprintf("%s:%s@tcp(%s)/%s", user, password, s.Addr, Database)
+}
+
+// Query sends statements, separated by semicolons, as root, and returns what the
+// client prints: a line for each row, with tabs between the values.
+func (s *Server) Query(sql string) (string, error) {
+	client, err := find("mariadb")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(client, "--no-defaults", "--socket=socket", "--user=root", "--batch", "--skip-column-names",
+		"--default-character-set=utf8mb4", Database)
+	cmd.Dir = s.Dir
+	cmd.Stdin = strings.NewReader(sql)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()))
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// Do is Query for a test that cannot go on without it.
+func (s *Server) Do(sql string) string {
+	s.Helper()
+	answer, err := s.Query(sql)
+	s.Check(sql, err)
+	return answer
+}
+
+// Set changes a global variable of the running server. Connections that there
+// are keep what they have of most variables.
+func (s *Server) Set(variable, value string) {
+	s.Helper()
+	s.Do("SET GLOBAL " + variable + " = " + value)
+}
+
+// Threads are the ids of the connections that a condition on
+// information_schema.processlist selects, those of this package aside: "user = 'app'".
+func (s *Server) Threads(where string) (ids []int) {
+	s.Helper()
+	sql := "SELECT id FROM information_schema.processlist" +
+		" WHERE id <> CONNECTION_ID() AND user NOT IN ('system user', 'event_scheduler') AND (" + where + ")"
+	found, err := s.Query(sql)
+	for try := 0; try < 100 && err != nil && strings.Contains(err.Error(), "ERROR 3854"); try++ {
+		found, err = s.Query(sql) // MySQL cannot show a statement that has bytes in it
+	}
+	s.Check(sql, err)
+	for text := range strings.FieldsSeq(found) {
+		id, err := strconv.Atoi(text)
+		s.Check("a thread's id", err)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// KillConnections ends connections, selected as by Threads, and says how many.
+func (s *Server) KillConnections(where string) (killed int) {
+	s.Helper()
+	for _, id := range s.Threads(where) {
+		if _, err := s.Query(fmt.Sprint("KILL ", id)); err == nil { // it may have ended by itself
+			killed++
+		}
+	}
+	return killed
+}
+
+// Status sums up what the server counts under names like this one.
+func (s *Server) Status(like string) (sum int) {
+	s.Helper()
+	for row := range strings.Lines(s.Do("SHOW GLOBAL STATUS LIKE '" + like + "'")) {
+		_, value, _ := strings.Cut(strings.TrimSpace(row), "\t")
+		n, err := strconv.Atoi(value)
+		s.Check("the status "+row, err)
+		sum += n
+	}
+	return sum
+}
+
+// Primary starts a server that replicas can follow. It waits for the disk with its binary
+// log, so that it forgets nothing by itself.
+func Primary(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	own := []Option{Config("log_bin", "binlog"), Config("server_id", "1"), Config("sync_binlog", "1")}
+	return Start(t, append(own, opts...)...)
+}
+
+// Replica starts a server that follows a primary of MariaDB, asynchronously, and is read-only.
+func Replica(t testing.TB, of *Server, opts ...Option) *Server {
+	t.Helper()
+	s := Start(t, append([]Option{Config("server_id", "2"), Config("read_only", "ON")}, opts...)...)
+	of.Do("CREATE USER IF NOT EXISTS replica@'%' IDENTIFIED BY 'secret'; GRANT REPLICATION SLAVE ON *.* TO replica@'%'")
+	s.Do(fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='replica', "+
+		"MASTER_PASSWORD='secret', MASTER_CONNECT_RETRY=1; START SLAVE", of.Port))
+	return s
+}
+
+// CatchUp waits until a replica has what its primary has by now.
+func (s *Server) CatchUp(with *Server) {
+	s.Helper()
+	at := strings.Fields(with.Do("SHOW MASTER STATUS"))
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		got := s.Do(fmt.Sprintf("SELECT MASTER_POS_WAIT('%s', %s, 1)", at[0], at[1]))
+		if got != "-1" && got != "NULL" {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			s.Check("to catch up", fmt.Errorf("the replica is behind: %s", s.Do("SHOW SLAVE STATUS")))
+		}
+	}
+}
+
+// Detach has a replica receive nothing more.
+func (s *Server) Detach() {
+	s.Helper()
+	s.Do("STOP SLAVE")
+}
+
+// Promote makes a replica a server of its own.
+func (s *Server) Promote() {
+	s.Helper()
+	s.Do("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF")
 }

@@ -1,100 +1,156 @@
 package pgtest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// entry is a file, or a folder, of a data folder.
-type entry struct {
-	path string // in that folder
-	dir  bool
-	text []byte
+// account is the user as whom servers run: user and group; nothing, if it is that of the test.
+var account = sync.OnceValues(func() ([]string, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			return []string{u.Uid, u.Gid}, nil
+		}
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+})
+
+// program is a program of the server, to be run as its user. Debian keeps them out of the path; the newest version is
+// meant.
+func program(name string, args ...string) (*exec.Cmd, error) {
+	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Reverse(folders)
+	path, err := testserver.Find("initdb", "postgresql", folders...)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	path = filepath.Join(filepath.Dir(path), name)
+	if name == "pgbouncer" {
+		path, err = testserver.Find(name, name, "/usr/sbin")
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids, err := account()
+	if err != nil || ids == nil {
+		return exec.Command(path, args...), err
+	}
+	// It would forget with whom it has to end when its user changes.
+	return exec.Command("setpriv", append([]string{
+		"--reuid", ids[0], "--regid", ids[1], "--clear-groups", "--pdeathsig", "KILL", "--", path,
+	}, args...)...), nil
 }
 
-// newCluster is a data folder that no server has used yet. It is made once and kept in
-// memory, so that nothing is left on the disk when the process ends.
-var newCluster = sync.OnceValues(func() ([]entry, error) {
-	bin, err := binaries()
-	if err != nil {
-		return nil, err
+// own gives a file, or a folder with all in it, to the server's user.
+func own(path string) error {
+	ids, err := account()
+	if err != nil || ids == nil {
+		return err
 	}
-	user, err := unprivileged()
-	if err != nil {
-		return nil, err
+	uid, _ := strconv.Atoi(ids[0])
+	gid, _ := strconv.Atoi(ids[1])
+	return filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, uid, gid)
+	})
+}
+
+// admit gives a folder to the server's user, and lets others pass through the temporary folders above it.
+func admit(dir string) error {
+	ids, err := account()
+	if err != nil || ids == nil {
+		return err
 	}
+	for up := filepath.Dir(dir); strings.HasPrefix(up, os.TempDir()+"/"); up = filepath.Dir(up) {
+		info, err := os.Stat(up)
+		if err != nil {
+			return err
+		}
+		if err := os.Chmod(up, info.Mode().Perm()|0o011); err != nil {
+			return err
+		}
+	}
+	return own(dir)
+}
+
+// newCluster is the data of a server that has never run.
+var newCluster = sync.OnceValues(func() (fs.FS, error) {
 	dir, err := os.MkdirTemp("", "pgtest")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := user.admit(dir); err != nil {
+	if err := admit(dir); err != nil {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	cmd := exec.Command(filepath.Join(bin, "initdb"), "--no-sync", "--pgdata", data, "--username", Superuser,
-		"--auth", "trust", "--locale", "C", "--encoding", "UTF8", "--wal-segsize", "1")
-	cmd.Dir = dir
-	user.use(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	if err := trim(bin, data, user); err != nil {
-		return nil, err
-	}
-	var all []entry
-	err = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+	run := func(input, name string, args ...string) error {
+		cmd, err := program(name, args...)
 		if err != nil {
 			return err
 		}
-		e := entry{dir: d.IsDir()}
-		if e.path, err = filepath.Rel(data, path); err == nil && !e.dir {
-			e.text, err = os.ReadFile(path)
+		cmd.Dir = dir
+		cmd.Stdin = strings.NewReader(input)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", name, err, out)
 		}
-		all = append(all, e) // a folder comes before what is in it
-		return err
-	})
-	return all, err
+		return nil
+	}
+	if err := run("", "initdb", "--no-sync", "--pgdata", data, "--username", Superuser,
+		"--auth", "trust", "--locale", "C", "--encoding", "UTF8", "--wal-segsize", "1"); err != nil {
+		return nil, err
+	}
+	// The database that is there in case that template1 is spoiled is removed, since each file costs every server. In this mode the server reads one statement a line, and ends at the end
+	// of its input.
+	if err := run("UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'\nDROP DATABASE template0\n",
+		"postgres", "--single", "-D", data, "-c", "fsync=off", "-c", "exit_on_error=on", Database); err != nil {
+		return nil, err
+	}
+	return testserver.ReadFolder(data)
 })
 
-// trim removes what no test needs, since each file costs every server: the database that is
-// there in case that template1 is spoiled.
-func trim(bin, data string, user account) error {
-	// In this mode the server reads one statement a line, and ends at the end of its input.
-	cmd := exec.Command(filepath.Join(bin, "postgres"), "--single", "-D", data, "-c", "fsync=off", "-c", "exit_on_error=on", Database)
-	cmd.Dir = filepath.Dir(data)
-	cmd.Stdin = strings.NewReader("UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'\nDROP DATABASE template0\n")
-	user.use(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("trim a data folder: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// makeData writes the data folder of a server.
+// makeData writes the data folder of a server, of a standby from that of its primary.
 func (s *Server) makeData() error {
-	all, err := newCluster()
+	if s.of == nil {
+		all, err := newCluster()
+		if err == nil {
+			err = os.CopyFS(s.data(), all)
+		}
+		if err == nil {
+			err = os.Chmod(s.data(), 0o700)
+		}
+		if err != nil {
+			return err
+		}
+		return admit(s.Dir)
+	}
+	if err := admit(s.Dir); err != nil {
+		return err
+	}
+	cmd, err := program("pg_basebackup", "--no-sync", "--checkpoint", "fast", "--write-recovery-conf",
+		"--pgdata", s.data(), "--host", s.of.Dir, "--port", strconv.Itoa(s.of.Port), "--username", Superuser)
 	if err != nil {
 		return err
 	}
-	for _, e := range all {
-		path := filepath.Join(s.data(), e.path)
-		if e.dir {
-			err = os.Mkdir(path, 0o700)
-		} else {
-			err = os.WriteFile(path, e.text, 0o600)
-		}
-		if err == nil {
-			err = s.user.own(path)
-		}
-		if err != nil {
-			return err
-		}
+	cmd.Dir = s.Dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
 package pgtest
 
 import (
+	"encoding/binary"
 	"fmt"
-	"net/url"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -16,66 +17,79 @@ type Pooler struct {
 	*testserver.Server
 
 	server *Server
-	lines  []string
 }
-
-// pooler is where Debian keeps it, which is not in everybody's path.
-const pooler = "/usr/sbin/pgbouncer"
 
 // StartPooler starts a pooler for a server, which ends with the test. It lets in
 // the superuser only. The settings are lines of its configuration, such as
 // "default_pool_size = 4".
 func StartPooler(t testing.TB, s *Server, settings ...string) *Pooler {
 	t.Helper()
-	p := &Pooler{server: s, lines: settings}
-	dir := t.TempDir()
-	if err := s.user.admit(dir); err != nil {
-		t.Fatal(err)
-	}
-	p.Server = testserver.NewServer(dir, testserver.Program{
-		Name: "pgbouncer", Configure: p.configure, Command: p.command, Ready: p.serves,
+	p := &Pooler{server: s}
+	p.Server = testserver.NewServer(t.TempDir(), testserver.Program{
+		Name: "pgbouncer",
+		Configure: func() error {
+			if err := admit(p.Dir); err != nil {
+				return err
+			}
+			lines := append([]string{
+				"[databases]", fmt.Sprintf("* = host=127.0.0.1 port=%d", s.Port),
+				"[pgbouncer]", "listen_addr = 127.0.0.1", fmt.Sprintf("listen_port = %d", p.Port), "unix_socket_dir =",
+				"auth_type = trust", "auth_file = " + p.Path("users"), "admin_users = " + Superuser,
+				"pool_mode = transaction", "max_client_conn = 1000", "default_pool_size = 10", "server_login_retry = 1",
+			}, settings...)
+			users := []string{fmt.Sprintf("%q \"\"", Superuser)}
+			return write(p.Dir, map[string][]string{"users": users, "pgbouncer.ini": lines})
+		},
+		Command: func() (*exec.Cmd, error) { return program("pgbouncer", p.Path("pgbouncer.ini")) },
+		Ready: func(int) (bool, error) {
+			_, err := psql(p.Dir, p.URL(), "SELECT 1")
+			return err == nil, nil
+		},
 	})
-	if err := p.Run(); err != nil {
-		t.Fatal(err)
-	}
-	p.BelongTo(t)
+	testserver.Start(t, p)
 	return p
 }
 
-func (p *Pooler) configure() error {
-	lines := append([]string{
-		"[databases]", fmt.Sprintf("* = host=127.0.0.1 port=%d", p.server.Port),
-		"[pgbouncer]", "listen_addr = 127.0.0.1", fmt.Sprintf("listen_port = %d", p.Port), "unix_socket_dir =",
-		"auth_type = trust", "auth_file = " + p.Path("users"), "admin_users = " + Superuser,
-		"pool_mode = transaction", "max_client_conn = 1000", "default_pool_size = 10", "server_login_retry = 1",
-	}, p.lines...)
-	if err := p.write("users", fmt.Sprintf("%q \"\"\n", Superuser)); err != nil {
-		return err
-	}
-	return p.write("pgbouncer.ini", strings.Join(lines, "\n")+"\n")
-}
-
-func (p *Pooler) write(name, text string) error { return writeFor(p.server.user, p.Path(name), text) }
-
-func (p *Pooler) command() (*exec.Cmd, error) {
-	path := pooler
-	if found, err := exec.LookPath("pgbouncer"); err == nil {
-		path = found
-	}
-	cmd := exec.Command(path, p.Path("pgbouncer.ini"))
-	p.server.user.use(cmd)
-	return cmd, nil
-}
-
-func (p *Pooler) serves(int) func() (bool, error) {
-	return func() (bool, error) {
-		_, err := p.server.psql(p.URL(), "SELECT 1")
-		return err == nil, nil
-	}
-}
-
 // URL is that of the superuser, through the pooler.
-func (p *Pooler) URL() string {
-	u := url.URL{Scheme: "postgres", User: url.User(Superuser), Host: p.Addr, Path: "/" + Database, RawQuery: "sslmode=disable"}
-	return u.String()
+func (p *Pooler) URL() string { return strings.Replace(p.server.URL(), p.server.Addr, p.Addr, 1) }
+
+// Proxy stands between clients and a server, or a pooler, and loses notifications on purpose.
+type Proxy struct {
+	*testserver.Interceptor[byte] // all that the server sends, by the letter of its kind
+
+	drop   atomic.Bool
+	passed atomic.Int64
 }
+
+// NewProxy starts a proxy for the server at the address target. It ends with the test.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	p := &Proxy{}
+	p.Interceptor = testserver.Intercept(t, target, messages, func(_ bool, kind byte) (drop bool) {
+		if kind == 'A' && !p.drop.Load() {
+			p.passed.Add(1)
+		}
+		return kind == 'A' && p.drop.Load()
+	})
+	return p
+}
+
+// messages are those of the server: a letter, and the length of the rest in four bytes, these included.
+func messages() func(reply bool, b []byte) (kind byte, n int) {
+	return func(reply bool, b []byte) (byte, int) {
+		switch {
+		case !reply:
+			return 0, -1
+		case len(b) < 5 || len(b) <= int(binary.BigEndian.Uint32(b[1:])):
+			return 0, 0
+		}
+		return b[0], 1 + int(binary.BigEndian.Uint32(b[1:]))
+	}
+}
+
+// DropNotifications drops what NOTIFY sends on its way to the clients, or lets it
+// pass again.
+func (p *Proxy) DropNotifications(yes bool) { p.drop.Store(yes) }
+
+// Notifications is how many have passed.
+func (p *Proxy) Notifications() int { return int(p.passed.Load()) }

@@ -1,13 +1,22 @@
+// Package pgtest starts real PostgreSQL servers for tests and benchmarks, and
+// PgBouncer in front of them, and disturbs them.
+//
+// PostgreSQL does not run as root: if the test does, the
+// servers run as the user postgres, or nobody.
+//
+// The superuser is called postgres. He may connect without a password by the
+// folder's socket, which is what this package itself does, so that a test can give
+// or take the rights of all others.
 package pgtest
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,133 +28,174 @@ import (
 type Server struct {
 	*testserver.Server
 
-	// With TLS: files in PEM form.
-	CA, ClientCert, ClientKey string
-
-	set   settings
-	bin   string // the folder of the server's programs
-	user  account
-	clock *testserver.Clock
+	set settings
+	of  *Server // whose standby it is
 }
 
 // Superuser may do everything, and Database is there from the start.
 const Superuser, Database = "postgres", "postgres"
 
-// Start starts a server that ends with the test. If the test fails, it shows the
-// server's log.
+// Option changes how a server is started.
+type Option func(*settings)
+
+type settings struct {
+	lines                []string
+	setup                []string // SQL
+	passwords, tls, fake bool
+}
+
+// Config adds a line to the server's configuration. A later line overrides an
+// earlier one.
+func Config(key, value string) Option {
+	return func(s *settings) { s.lines = append(s.lines, key+" = "+literal(value)) }
+}
+
+// Durable makes the server wait for its disk, as it does by default outside of
+// tests.
+func Durable() Option { return Config("fsync", "on") }
+
+// Setup runs SQL as the superuser when the server is started for the first time.
+func Setup(sql string) Option { return func(s *settings) { s.setup = append(s.setup, sql) } }
+
+// User adds a user who may connect and, unlike the owner of a database, may make
+// nothing: no schema, and no table in the schema public.
+func User(name, password string) Option {
+	return Setup(fmt.Sprintf(`REVOKE CREATE ON SCHEMA public FROM public; CREATE ROLE "%s" LOGIN PASSWORD %s`,
+		strings.ReplaceAll(name, `"`, `""`), literal(password)))
+}
+
+// Passwords has all who connect by TCP show the password.
+func Passwords() Option { return func(s *settings) { s.passwords = true } }
+
+// TLS has all connect by TCP with TLS only. A client may show the
+// certificate of Server.ClientCert.
+func TLS() Option { return func(s *settings) { s.tls = true } }
+
+// FakeTime lets the server see a wall clock that StepClock steps: [testserver.Server.FakeTime].
+func FakeTime() Option { return func(s *settings) { s.fake = true } }
+
+// literal quotes a text for SQL and for the configuration, which agree on it as
+// long as there is no backslash.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// Start starts a server that ends with the test.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	return testserver.Start(t, Run, opts)
+	s := newServer(t.TempDir(), opts)
+	testserver.Start(t, s)
+	return s
 }
 
 // Run starts a server with its data in dir, which has to exist. The caller has to
 // Stop it.
 func Run(dir string, opts ...Option) (*Server, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
+	s := newServer(dir, opts)
+	return s, s.Run()
+}
+
+func newServer(dir string, opts []Option) *Server {
 	s := &Server{}
 	for _, opt := range opts {
 		opt(&s.set)
 	}
-	if s.bin, err = binaries(); err != nil {
-		return nil, err
-	}
-	if s.user, err = unprivileged(); err != nil {
-		return nil, err
-	}
-	if err := s.user.admit(dir); err != nil {
-		return nil, err
-	}
 	s.Server = testserver.NewServer(dir, testserver.Program{
-		Name: "postgres", Configure: s.configure, Command: s.command, Ready: s.serves,
-		Terminate: interrupt, Quit: quit,
+		Name: "postgres", Command: s.command, Ready: s.serves,
+		Configure: func() (err error) {
+			if s.set.tls {
+				err = s.Certify()
+			}
+			if err == nil && s.set.fake {
+				err = s.FakeTime(0)
+			}
+			if err == nil {
+				err = s.makeData()
+			}
+			if err == nil {
+				err = s.configure()
+			}
+			return err
+		},
+		Terminate: os.Interrupt, Quit: syscall.SIGQUIT,
 	})
-	if err := s.makeData(); err != nil {
-		return nil, err
-	}
-	if s.set.fake {
-		if s.clock, err = testserver.NewClock(dir, 0); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.Server.Run(); err != nil {
-		return nil, err
-	}
-	for _, sql := range s.set.setup {
-		if _, err := s.Exec(Database, sql); err != nil {
-			s.Stop()
-			return nil, err
-		}
-	}
-	return s, nil
+	return s
 }
 
-func interrupt(p *os.Process) error { return p.Signal(os.Interrupt) }
-func quit(p *os.Process) error      { return p.Signal(syscall.SIGQUIT) }
-
-// binaries finds the folder of the server's programs, which Debian keeps out of
-// the path, the newest version first.
-func binaries() (string, error) {
-	if path, err := exec.LookPath("initdb"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			return filepath.Dir(path), nil
+// Run starts the server for the first time.
+func (s *Server) Run() error {
+	err := s.Server.Run()
+	for _, sql := range s.set.setup {
+		if err == nil {
+			_, err = s.Exec(Database, sql)
 		}
 	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		return "", errors.New("install PostgreSQL (on Debian: apt-get install postgresql)")
+	if err != nil {
+		s.Stop()
 	}
-	return filepath.Dir(found[len(found)-1]), nil
+	return err
 }
 
 func (s *Server) data() string { return s.Path("data") }
 
 func (s *Server) configure() error {
-	secure := ""
+	lines := []string{
+		"listen_addresses = '127.0.0.1'", fmt.Sprintf("port = %d", s.Port),
+		"unix_socket_directories = " + literal(s.Dir),
+		// Only this one user of the machine gets in without a password.
+		"unix_socket_permissions = 0700",
+		"max_connections = 200", "shared_buffers = '32MB'", "dynamic_shared_memory_type = mmap",
+		"fsync = off", "max_wal_size = '64MB'", "min_wal_size = '2MB'",
+		"wal_level = replica", "max_wal_senders = 4", "hot_standby = on",
+		"log_line_prefix = '%m [%p] %u@%d '", "logging_collector = off", "log_checkpoints = off",
+		"restart_after_crash = on", "timezone = 'UTC'", "log_timezone = 'UTC'",
+	}
+	how, way := "trust", "host"
+	if s.set.passwords {
+		how = "scram-sha-256"
+	}
 	if s.set.tls {
-		var err error
-		if secure, err = s.prepareTLS(); err != nil {
+		way = "hostssl"
+		lines = append(lines, "ssl = on",
+			"ssl_ca_file = "+literal(s.CA), "ssl_cert_file = "+literal(s.Cert), "ssl_key_file = "+literal(s.Cert))
+	}
+	if s.of != nil {
+		lines = append(lines, fmt.Sprintf("primary_conninfo = 'host=%s port=%d user=%s'", s.of.Dir, s.of.Port, Superuser))
+	}
+	hba := []string{
+		"local all,replication " + Superuser + " trust",
+		way + " all all 127.0.0.1/32 " + how,
+		way + " replication all 127.0.0.1/32 " + how,
+	}
+	return write(s.Dir, map[string][]string{
+		"data/postgresql.auto.conf": append(lines, s.set.lines...), "data/pg_hba.conf": hba,
+	})
+}
+
+// write makes files of lines, which the server may read.
+func write(dir string, files map[string][]string) error {
+	for name, lines := range files {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			return err
+		}
+		if err := own(path); err != nil {
 			return err
 		}
 	}
-	if err := s.write("data/postgresql.auto.conf", s.set.file(s.Port, s.Dir)+secure); err != nil {
-		return err
-	}
-	return s.write("data/pg_hba.conf", s.set.hba())
+	return nil
 }
 
-// write makes a file that the server may read.
-func (s *Server) write(name, text string) error { return writeFor(s.user, s.Path(name), text) }
-
-func writeFor(user account, path, text string) error {
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return user.own(path)
-}
-
-func (s *Server) command() (*exec.Cmd, error) {
-	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data())
-	s.user.use(cmd)
-	if s.clock != nil {
-		cmd.Env = append(os.Environ(), s.clock.Env()...)
-	}
-	return cmd, nil
-}
+func (s *Server) command() (*exec.Cmd, error) { return program("postgres", "-D", s.data()) }
 
 // serves finds out whether the process with this id answers queries.
-func (s *Server) serves(pid int) func() (bool, error) {
-	return func() (bool, error) {
-		b, err := os.ReadFile(s.Path("data/postmaster.pid"))
-		lines := strings.Split(string(b), "\n")
-		if err != nil || len(lines) < 8 || lines[0] != fmt.Sprint(pid) || !slices.Contains([]string{"ready", "standby"}, strings.TrimSpace(lines[7])) {
-			return false, nil
-		}
-		_, err = s.Exec(Database, "SELECT 1")
-		return err == nil, nil
+func (s *Server) serves(pid int) (bool, error) {
+	b, _ := os.ReadFile(s.Path("data/postmaster.pid")) // its eighth line is ready, or standby
+	lines := strings.Fields(string(b))
+	serves := func(line string) bool { return line == "ready" || line == "standby" }
+	if len(lines) == 0 || lines[0] != fmt.Sprint(pid) || !serves(lines[len(lines)-1]) {
+		return false, nil
 	}
+	_, err := s.Exec(Database, "SELECT 1")
+	return err == nil, nil
 }
 
 // URL is that of the superuser and the database postgres.
@@ -162,3 +212,127 @@ func (s *Server) URLOf(user, password string) string {
 	}
 	return u.String()
 }
+
+// ours is what the connections of this package are called: one that is just ending shows
+// its last query for a moment, which may be what a test looks for.
+const ours = "pgtest"
+
+// Exec runs SQL as the superuser, over a connection of its own, and returns the
+// rows: a line for each, with a bar between columns.
+func (s *Server) Exec(database, sql string) (string, error) {
+	return psql(s.Dir, "postgres:///"+url.PathEscape(database)+"?"+url.Values{
+		"host": {s.Dir}, "port": {strconv.Itoa(s.Port)}, "user": {Superuser}, "application_name": {ours},
+	}.Encode(), sql)
+}
+
+func psql(dir, target, sql string) (string, error) {
+	cmd, err := program("psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--no-password",
+		"--set", "ON_ERROR_STOP=1", target)
+	if err != nil {
+		return "", err
+	}
+	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(sql)
+	var out, failed strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &failed
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", sql, err, failed.String())
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// SQL is Exec in the database that is there from the start.
+func (s *Server) SQL(sql string) string {
+	s.Helper()
+	out, err := s.Exec(Database, sql)
+	s.Check("SQL", err)
+	return out
+}
+
+// others are the connections that are not of this package, and for which the condition holds.
+func others(where string) string {
+	return " FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> '" + ours + "'" +
+		" AND (" + where + ")"
+}
+
+// Backends are the process ids of those that serve connections of clients for
+// which the condition holds, a condition on pg_stat_activity.
+func (s *Server) Backends(where string) (pids []int) {
+	s.Helper()
+	for line := range strings.FieldsSeq(s.SQL("SELECT pid" + others(where))) {
+		pid, err := strconv.Atoi(line)
+		s.Check("process ids", err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// Terminate ends connections in good order, as an administrator would: those for
+// which the condition holds, a condition on pg_stat_activity. It returns how many.
+func (s *Server) Terminate(where string) int {
+	s.Helper()
+	n, err := strconv.Atoi(s.SQL("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid))" + others(where)))
+	s.Check("terminate", err)
+	return n
+}
+
+// Kill ends the server with all its processes by SIGKILL. Nothing that was not
+// written to files is left. It can be started again with Restart.
+func (s *Server) Kill() {
+	s.Helper()
+	if s.Alive() {
+		s.Pause() // a server that is stopped starts no more processes
+	}
+	pid := s.Pid()
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // elsewhere they end by themselves
+	children := strings.Fields(string(text))
+	killAll(children)
+	s.Server.Kill()
+	s.Check("kill", testserver.Until(func() (bool, error) { return !slices.ContainsFunc(children, runs), nil }))
+}
+
+func killAll(pids []string) {
+	for _, text := range pids {
+		if p, err := os.FindProcess(number(text)); err == nil {
+			_ = p.Kill() // it may have ended
+		}
+	}
+}
+
+func number(text string) int { n, _ := strconv.Atoi(text); return n }
+
+func runs(pid string) bool { return testserver.Runs(number(pid)) }
+
+// KillBackends ends the processes that serve connections for which the condition
+// holds, a condition on pg_stat_activity, by SIGKILL: the server then ends all
+// other connections too, and recovers. It returns how many these were, once the
+// server serves again; 0 if all had just ended by themselves.
+func (s *Server) KillBackends(where string) int {
+	s.Helper()
+	all := strings.Fields(s.SQL("SELECT pid" + others(where)))
+	before := s.crashes()
+	killAll(all)
+	s.Check("recover", testserver.Until(func() (bool, error) {
+		for _, pid := range all {
+			if _, err := os.Stat("/proc/" + pid); err == nil { // the server does not know yet
+				return false, nil
+			}
+		}
+		_, err := s.Exec(Database, "SELECT 1")
+		return err == nil, nil
+	}))
+	if s.crashes() == before {
+		return 0
+	}
+	return len(all)
+}
+
+// crashes is how often the server has seen a process of its own killed.
+func (s *Server) crashes() int {
+	log, err := os.ReadFile(s.Path("log"))
+	s.Check("read the log", err)
+	return strings.Count(string(log), "was terminated by signal 9")
+}
+
+// Until looks again and again until there is a result or an error.
+func Until(ready func() (bool, error)) error { return testserver.Until(ready) }

@@ -1,13 +1,11 @@
 package redistest
 
 import (
-	"bufio"
-	"crypto/tls"
-	"errors"
+	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -20,89 +18,90 @@ func (e Error) Error() string { return string(e) }
 const answerWithin = 10 * time.Second
 
 // exchange sends commands over a connection of its own and returns the last answer.
-func exchange(addr string, secure *tls.Config, commands ...[]string) (any, error) {
-	var conn net.Conn
-	var err error
-	dialer := &net.Dialer{Timeout: answerWithin}
-	if secure != nil {
-		conn, err = tls.DialWithDialer(dialer, "tcp", addr, secure)
-	} else {
-		conn, err = dialer.Dial("tcp", addr)
-	}
-	if err != nil {
-		return nil, err
-	}
+func exchange(conn net.Conn, commands ...[]string) (answer any, err error) {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(answerWithin)); err != nil {
 		return nil, err
 	}
-	var request []byte
+	var request, buf []byte
 	for _, args := range commands {
-		request = appendCommand(request, args)
+		request = fmt.Appendf(request, "*%d\r\n", len(args))
+		for _, arg := range args {
+			request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(arg), arg)
+		}
 	}
 	if _, err := conn.Write(request); err != nil {
 		return nil, err
 	}
-	r := bufio.NewReader(conn)
-	var answer any
+	read := make([]byte, 64<<10)
 	for range commands {
-		if answer, err = readValue(r); err != nil {
-			return nil, err
+		n := 0
+		for answer, n = parse(buf); n == 0; answer, n = parse(buf) {
+			more, err := conn.Read(read)
+			if err != nil {
+				return nil, err
+			}
+			buf = append(buf, read[:more]...)
+		}
+		if n < 0 {
+			return nil, fmt.Errorf("unexpected answer %q", buf)
 		}
 		if e, ok := answer.(Error); ok {
 			return nil, e
 		}
+		buf = buf[n:]
 	}
 	return answer, nil
 }
 
-func appendCommand(b []byte, args []string) []byte {
-	b = fmt.Appendf(b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
+// parse reads the first value of RESP2 or RESP3, and returns its length: 0 if it is not whole, -1 if these bytes are
+// something else. It is a string, an int64, nil, an Error, or a []any of them.
+func parse(b []byte) (v any, n int) {
+	if len(b) > 0 && strings.IndexByte("+-:_#,($=!*~>%|", b[0]) < 0 {
+		return nil, -1
 	}
-	return b
-}
-
-// readValue reads a string, an int64, nil, an Error, or a []any of them.
-func readValue(r *bufio.Reader) (any, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return nil, err
+	n = bytes.IndexByte(b, '\n') + 1
+	if n == 0 {
+		return nil, 0
 	}
-	if len(line) < 3 {
-		return nil, fmt.Errorf("unexpected answer %q", line)
-	}
-	rest := line[1 : len(line)-2]
-	switch line[0] {
-	case '+':
-		return rest, nil
+	line := string(bytes.TrimSuffix(b[1:n-1], []byte("\r")))
+	switch b[0] {
+	case '+', '#', ',', '(':
+		return line, n
 	case '-':
-		return Error(rest), nil
-	case ':':
-		return strconv.ParseInt(rest, 10, 64)
-	case '$':
-		n, err := strconv.Atoi(rest)
-		if err != nil || n < 0 {
-			return nil, err
-		}
-		b := make([]byte, n+2)
-		if _, err := io.ReadFull(r, b); err != nil {
-			return nil, err
-		}
-		return string(b[:n]), nil
-	case '*':
-		n, err := strconv.Atoi(rest)
-		if err != nil || n < 0 {
-			return nil, err
-		}
-		list := make([]any, n)
-		for i := range list {
-			if list[i], err = readValue(r); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
+		return Error(line), n
+	case '_':
+		return nil, n
 	}
-	return nil, errors.New("unexpected answer " + strconv.Quote(line))
+	size, err := strconv.Atoi(line)
+	switch {
+	case err != nil:
+		return nil, -1
+	case b[0] == ':':
+		return int64(size), n
+	case size < 0:
+		return nil, n
+	case strings.IndexByte("$=!", b[0]) >= 0:
+		end := n + size + 2
+		if len(b) < end {
+			return nil, 0
+		}
+		if b[0] == '!' {
+			return Error(b[n : end-2]), end
+		}
+		return string(b[n : end-2]), end
+	case b[0] == '%':
+		size *= 2
+	case b[0] == '|': // attributes are followed by the value that they are about
+		size = 2*size + 1
+	}
+	list := []any{}
+	for range size {
+		v, m := parse(b[n:])
+		if m <= 0 {
+			return nil, m
+		}
+		list, n = append(list, v), n+m
+	}
+	return list, n
 }

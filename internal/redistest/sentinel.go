@@ -3,9 +3,8 @@ package redistest
 import (
 	"fmt"
 	"net"
+	"strings"
 	"testing"
-
-	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // Sentinels are a master and its replica, watched by three sentinels. Two of
@@ -23,102 +22,41 @@ type Sentinels struct {
 func Proxied() Option { return func(s *settings) { s.proxied = true } }
 
 // StartSentinel starts them; they end with the test. The options are those of
-// the master and the replica. A master that is dead is replaced when WaitFailover waits
-// for it; nobody takes a pause for a death.
+// the master and the replica, without TLS. A master that is dead is replaced when WaitFailover waits
+// for it; a pause is not taken for a death.
 func StartSentinel(t testing.TB, opts ...Option) *Sentinels {
 	t.Helper()
-	s, err := RunSentinel(t.TempDir(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, server := range append(s.Nodes, s.Sentinels...) {
-		server.BelongTo(t)
-	}
-	for _, p := range s.Proxies {
-		t.Cleanup(p.Close)
-	}
-	return s
-}
-
-// RunSentinel starts them with their data in dir. The caller has to Stop them.
-func RunSentinel(dir string, opts ...Option) (*Sentinels, error) {
-	s := &Sentinels{Name: "mymaster", patience: "60000"}
-	if err := s.start(dir, opts); err != nil {
-		s.Stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *Sentinels) start(dir string, opts []Option) error {
-	trust, err := oneAuthority(dir, opts)
-	if err != nil {
-		return err
-	}
-	opts = append(opts[:len(opts):len(opts)], trust)
-	if s.Nodes, err = runAll(dir, "redis", 2, func(int) []Option { return opts }); err != nil {
-		return err
-	}
-	master, replica := s.Nodes[0], s.Nodes[1]
-	if err := s.announce(); err != nil {
-		return err
+	s := &Sentinels{Name: "mymaster", patience: "60000", Nodes: startAll(t, 2, opts...)}
+	for _, server := range s.Nodes {
+		if server.set.proxied { // which name their proxies as their addresses
+			p := NewProxy(t, server.Addr)
+			s.Proxies = append(s.Proxies, p)
+			host, port, _ := net.SplitHostPort(p.Addr)
+			server.must("CONFIG", "SET", "replica-announce-ip", host, "replica-announce-port", port)
+		}
 	}
 	_, port, _ := net.SplitHostPort(s.addr(0))
-	if _, err := replica.Do("REPLICAOF", "127.0.0.1", port); err != nil {
-		return err
+	s.Nodes[1].must("REPLICAOF", "127.0.0.1", port)
+	for _, server := range s.Nodes {
+		server.must("CONFIG", "REWRITE") // it is still so after a Restart
 	}
-	if _, err := replica.Do("CONFIG", "REWRITE"); err != nil { // it is still one after a Restart
-		return err
-	}
-	watch := []Option{
-		func(set *settings) { set.sentinel, set.tls = true, master.set.tls },
+	s.Sentinels = startAll(t, 3, func(set *settings) { set.sentinel = true },
 		Config("sentinel", "monitor", s.Name, "127.0.0.1", port, "2"),
 		Config("sentinel", "down-after-milliseconds", s.Name, s.patience),
 		Config("sentinel", "failover-timeout", s.Name, "2000"),
 		Config("sentinel", "auth-user", s.Name, admin),
 		Config("sentinel", "auth-pass", s.Name, adminPassword),
-		Config("sentinel", "announce-ip", "127.0.0.1"),
-		trust,
-	}
-	if s.Sentinels, err = runAll(dir, "sentinel", 3, func(int) []Option { return watch }); err != nil {
-		return err
-	}
+		Config("sentinel", "announce-ip", "127.0.0.1"))
 	for _, server := range s.Sentinels {
 		// By default they tell each other every two, and ask the servers every ten
 		// seconds. The time between pings has to stay: five times that long they
 		// believe what a replica has said, which they ask every second in a failover.
-		if _, err := server.Do("SENTINEL", "DEBUG", "INFO-PERIOD", "100", "PUBLISH-PERIOD", "100"); err != nil {
-			return err
-		}
+		server.must("SENTINEL", "DEBUG", "INFO-PERIOD", "100", "PUBLISH-PERIOD", "100")
 	}
 	for _, server := range s.Sentinels {
-		if err := testserver.Until(func() (bool, error) { return s.complete(server), nil }); err != nil {
-			return fmt.Errorf("the sentinel on %s does not know all others: %w\n%s", server.Addr, err, server.Log())
-		}
+		server.until("know all others", func() bool { return s.complete(server) })
 	}
-	return nil
-}
-
-// announce has the servers name their proxies as their addresses, if they have any.
-func (s *Sentinels) announce() error {
-	for i, server := range s.Nodes {
-		if !server.set.proxied {
-			continue
-		}
-		p, err := RunProxy(server.Addr)
-		if err != nil {
-			return err
-		}
-		s.Proxies = append(s.Proxies, p)
-		host, port, _ := net.SplitHostPort(s.addr(i))
-		if _, err := server.Do("CONFIG", "SET", "replica-announce-ip", host, "replica-announce-port", port); err != nil {
-			return err
-		}
-		if _, err := server.Do("CONFIG", "REWRITE"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s
 }
 
 // addr is where others reach a server.
@@ -131,35 +69,12 @@ func (s *Sentinels) addr(i int) string {
 
 // complete says whether a sentinel knows the others, and a replica that is in sync.
 func (s *Sentinels) complete(sentinel *Server) bool {
-	replicas, err := sentinel.Do("SENTINEL", "REPLICAS", s.Name)
-	if list, ok := replicas.([]any); err != nil || !ok || len(list) != 1 || pairs(list[0])["master-link-status"] != "ok" {
-		return false
-	}
-	master, err := sentinel.Do("SENTINEL", "MASTER", s.Name)
-	if err != nil || pairs(master)["num-other-sentinels"] != "2" {
-		return false
-	}
-	_, err = sentinel.Do("SENTINEL", "CKQUORUM", s.Name)
-	return err == nil
-}
-
-func pairs(answer any) map[string]string {
-	m := map[string]string{}
-	if list, ok := answer.([]any); ok {
-		for i := 0; i+1 < len(list); i += 2 {
-			m[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
-		}
-	}
-	return m
-}
-
-// Stop ends all of them.
-func (s *Sentinels) Stop() {
-	for _, p := range s.Proxies {
-		p.Close()
-	}
-	stopAll(s.Sentinels)
-	stopAll(s.Nodes)
+	replicas, _ := sentinel.Do("SENTINEL", "REPLICAS", s.Name)
+	master, _ := sentinel.Do("SENTINEL", "MASTER", s.Name)
+	_, err := sentinel.Do("SENTINEL", "CKQUORUM", s.Name)
+	text := fmt.Sprint(replicas)
+	return err == nil && strings.Count(text, "master-link-status") == 1 &&
+		strings.Contains(text, " master-link-status ok ") && strings.Contains(fmt.Sprint(master), " num-other-sentinels 2 ")
 }
 
 // SentinelAddrs are the addresses of the sentinels.
@@ -167,25 +82,20 @@ func (s *Sentinels) SentinelAddrs() []string { return addrs(s.Sentinels) }
 
 // Master is the server that a sentinel calls the master now.
 func (s *Sentinels) Master() *Server {
-	s.Nodes[0].Helper()
 	for _, sentinel := range s.Sentinels {
 		if master := s.masterOf(sentinel); master != nil {
 			return master
 		}
 	}
-	s.Nodes[0].Fail("no sentinel knows the master")
+	s.Nodes[0].Helper()
+	s.Nodes[0].Check("find the master", fmt.Errorf("no sentinel knows it"))
 	return nil
 }
 
 func (s *Sentinels) masterOf(sentinel *Server) *Server {
-	answer, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name)
-	at, ok := answer.([]any)
-	if err != nil || !ok || len(at) != 2 {
-		return nil
-	}
-	addr := net.JoinHostPort(fmt.Sprint(at[0]), fmt.Sprint(at[1]))
+	answer, _ := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name)
 	for i, server := range s.Nodes {
-		if s.addr(i) == addr {
+		if host, port, _ := net.SplitHostPort(s.addr(i)); fmt.Sprint(answer) == fmt.Sprintf("[%s %s]", host, port) {
 			return server
 		}
 	}
@@ -215,49 +125,43 @@ func (s *Sentinels) wait(ms string) {
 	}
 }
 
-// Whole reports whether all sentinels agree on the master, and its replica has all that it has.
-func (s *Sentinels) Whole() bool {
-	var master *Server
+// agreed is the master that all sentinels which answer agree on.
+func (s *Sentinels) agreed() (master *Server) {
 	for _, sentinel := range s.Sentinels {
+		if _, err := sentinel.Do("PING"); err != nil {
+			continue
+		}
 		m := s.masterOf(sentinel)
-		if m == nil || master != nil && m != master || !s.complete(sentinel) {
-			return false
+		if m == nil || master != nil && m != master {
+			return nil
 		}
 		master = m
 	}
-	for _, server := range s.Nodes {
-		if server == master && !server.says([]string{"INFO", "replication"}, "role:master", "connected_slaves:1") ||
-			server != master && !server.inSync() {
+	return master
+}
+
+// Whole reports whether all sentinels agree on the master, and its replica has all that it has.
+func (s *Sentinels) Whole() bool {
+	master := s.agreed()
+	for _, sentinel := range s.Sentinels {
+		if !s.complete(sentinel) {
 			return false
 		}
 	}
-	return true
+	return master != nil && master.says("role:master", "INFO", "replication") &&
+		master.says("connected_slaves:1", "INFO", "replication") && s.Replica().inSync()
 }
 
 // WaitFailover has the sentinels give up a master that does not answer for a second. It
 // waits until all sentinels that answer call another server than old the master, and it
 // takes writes, and returns it. Afterwards they are as patient as before.
-func (s *Sentinels) WaitFailover(old *Server) *Server {
-	s.Nodes[0].Helper()
+func (s *Sentinels) WaitFailover(old *Server) (master *Server) {
+	old.Helper()
 	s.wait("1000")
 	defer s.wait(s.patience)
-	var master *Server
-	err := testserver.Until(func() (bool, error) {
-		master = nil
-		for _, sentinel := range s.Sentinels {
-			if _, err := sentinel.Do("PING"); err != nil {
-				continue
-			}
-			m := s.masterOf(sentinel)
-			if m == nil || m == old || master != nil && master != m {
-				return false, nil
-			}
-			master = m
-		}
-		return master != nil && master.says([]string{"INFO", "replication"}, "role:master"), nil
+	old.until("be replaced as the master", func() bool {
+		master = s.agreed()
+		return master != nil && master != old && master.says("role:master", "INFO", "replication")
 	})
-	if err != nil {
-		old.Fail("it is still the master: %v", err)
-	}
 	return master
 }

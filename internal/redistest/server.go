@@ -1,13 +1,20 @@
+// Package redistest starts real Redis servers for tests and benchmarks, alone,
+// as a cluster or watched by sentinels, and disturbs them and the connections
+// to them.
+//
+// Every server has a user of its own for what this
+// package sends to it, so that a test can give or take the rights of all others.
 package redistest
 
 import (
-	"crypto/tls"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -17,32 +24,71 @@ import (
 type Server struct {
 	*testserver.Server
 
-	// With TLS: files in PEM form.
-	CA, ClientCert, ClientKey string
-
-	busPort int // where the nodes of a cluster talk to each other
 	set     settings
-	secure  *tls.Config
-	clock   *testserver.Clock
+	busPort int // where the nodes of a cluster talk to each other
 }
 
-// Start starts a server that ends with the test. If the test fails, it shows
-// the server's log.
+// Option changes how a server is started.
+type Option func(*settings)
+
+type settings struct {
+	lines                           []string
+	tls, sentinel, proxied, cluster bool
+	replicas                        int
+	fake                            bool
+	offset                          time.Duration
+}
+
+// Config adds a line to the server's configuration file. A later line
+// overrides an earlier one.
+func Config(key string, value ...string) Option {
+	return func(s *settings) { s.lines = append(s.lines, line(key, value...)) }
+}
+
+// Durable makes every write survive the death of the server.
+func Durable() Option {
+	return func(s *settings) {
+		s.lines = append(s.lines, line("appendonly", "yes"), line("appendfsync", "always"))
+	}
+}
+
+// Users adds users: "alice on >secret ~* &* +@all". The user "default" is the
+// one of clients that do not say who they are.
+func Users(lines ...string) Option {
+	return func(s *settings) {
+		for _, l := range lines {
+			s.lines = append(s.lines, "user "+l)
+		}
+	}
+}
+
+// TLS makes the server listen with TLS only, and accept only clients that show
+// a certificate of its own authority. Config("tls-auth-clients", "no") accepts
+// all.
+func TLS() Option { return func(s *settings) { s.tls = true } }
+
+// FakeTime lets the server see a wall clock that runs beside the true one by
+// an offset, and that StepClock steps: [testserver.Server.FakeTime].
+func FakeTime(offset time.Duration) Option {
+	return func(s *settings) { s.fake, s.offset = true, offset }
+}
+
+// Start starts a server that ends with the test.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	return testserver.Start(t, Run, opts)
+	s := newServer(t.TempDir(), opts)
+	testserver.Start(t, s)
+	return s
 }
 
 // Run starts a server with its data in dir, which has to exist. The caller has
 // to Stop it.
 func Run(dir string, opts ...Option) (*Server, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := exec.LookPath(binary); err != nil {
-		return nil, fmt.Errorf("install redis-server (on Debian: apt-get install redis-server): %w", err)
-	}
+	s := newServer(dir, opts)
+	return s, s.Run()
+}
+
+func newServer(dir string, opts []Option) *Server {
 	s := &Server{}
 	for _, opt := range opts {
 		opt(&s.set)
@@ -50,63 +96,72 @@ func Run(dir string, opts ...Option) (*Server, error) {
 	s.Server = testserver.NewServer(dir, testserver.Program{
 		Name: "redis-server", Configure: s.configure, Command: s.command, Ready: s.ready,
 	})
-	if err := s.Run(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s
 }
 
-// binary is a sentinel as well, if it is told so.
-const binary = "redis-server"
+// admin is the user of this package's own commands, who is not in the way of
+// any user that a test defines.
+const admin, adminPassword = "redistest", "redistest"
 
-func (s *Server) configure() error {
-	text := s.set.file(s.Dir)
+func (s *Server) configure() (err error) {
+	lines := []string{
+		line("bind", "127.0.0.1"), line("protected-mode", "yes"), line("dir", s.Dir),
+		fmt.Sprintf("user %s on >%s ~* &* +@all\n", admin, adminPassword),
+	}
+	if !s.set.sentinel {
+		lines = append(lines, line("masteruser", admin), line("masterauth", adminPassword), line("save", ""),
+			line("enable-debug-command", "yes"), line("repl-diskless-sync-delay", "0")) // else a replica waits for others
+	}
+	port := fmt.Sprint(s.Port)
 	if s.set.tls {
-		lines, err := s.prepareTLS()
-		if err != nil {
+		if err := s.Certify(); err != nil {
 			return err
 		}
-		text += lines
+		lines = append(lines, "port 0", line("tls-port", port), "tls-replication yes", "tls-cluster yes",
+			line("tls-ca-cert-file", s.CA), line("tls-cert-file", s.Cert), line("tls-key-file", s.Cert))
 	} else {
-		text += fmt.Sprintf("port %d\n", s.Port)
+		lines = append(lines, line("port", port))
 	}
-	var err error
 	if s.set.cluster {
 		if s.busPort, err = s.Reserve(); err != nil {
 			return err
 		}
-		text += fmt.Sprintf("cluster-port %d\n", s.busPort)
+		lines = append(lines, line("cluster-enabled", "yes"), line("cluster-announce-ip", "127.0.0.1"),
+			line("cluster-port", fmt.Sprint(s.busPort)), line("cluster-node-timeout", "60000"))
 	}
 	if s.set.fake {
-		if s.clock, err = testserver.NewClock(s.Dir, s.set.offset); err != nil {
+		if err := s.FakeTime(s.set.offset); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(s.Path("redis.conf"), []byte(text), 0o600)
+	return os.WriteFile(s.Path("redis.conf"), []byte(strings.Join(append(lines, s.set.lines...), "\n")+"\n"), 0o600)
+}
+
+var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`)
+
+// line is one of the configuration file.
+func line(key string, words ...string) string {
+	for _, w := range words {
+		key += ` "` + quotes.Replace(w) + `"`
+	}
+	return key
 }
 
 func (s *Server) command() (*exec.Cmd, error) {
+	path, err := testserver.Find("redis-server", "redis-server")
 	args := []string{s.Path("redis.conf")}
 	if s.set.sentinel {
 		args = append(args, "--sentinel")
 	}
-	cmd := exec.Command(binary, args...)
-	cmd.Env = os.Environ()
-	if s.clock != nil {
-		cmd.Env = append(cmd.Env, s.clock.Env()...)
-	}
-	return cmd, nil
+	return exec.Command(path, args...), err
 }
 
-func (s *Server) ready(pid int) func() (bool, error) {
-	line := fmt.Sprintf("\nprocess_id:%d\r", pid)
-	return func() (bool, error) {
-		if info, err := s.Do("INFO", "server"); err != nil || !strings.Contains(fmt.Sprint(info), line) {
-			return false, nil
-		}
-		_, err := s.Do("PING")
-		return err == nil, nil
+func (s *Server) ready(pid int) (bool, error) {
+	if !s.says(fmt.Sprintf("process_id:%d", pid), "INFO", "server") {
+		return false, nil
 	}
+	_, err := s.Do("PING")
+	return err == nil, nil
 }
 
 // URL is redis://127.0.0.1:port, or rediss:// with TLS.
@@ -115,4 +170,67 @@ func (s *Server) URL() string {
 		return "rediss://" + s.Addr
 	}
 	return "redis://" + s.Addr
+}
+
+// Do sends one command over a connection of its own, as a user who may do
+// everything. It returns a string, an int64, nil or a []any of these; an error
+// that the server has answered is an Error.
+func (s *Server) Do(args ...string) (any, error) {
+	conn, err := s.Dial(answerWithin)
+	var answer any
+	if err == nil {
+		answer, err = exchange(conn, []string{"AUTH", admin, adminPassword}, args)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redis on %s: %s: %w", s.Addr, args[0], err)
+	}
+	return answer, nil
+}
+
+func (s *Server) must(args ...string) any {
+	s.Helper()
+	answer, err := s.Do(args...)
+	s.Check(args[0], err)
+	return answer
+}
+
+// says looks for a line in the answer to a command.
+func (s *Server) says(line string, command ...string) bool {
+	answer, err := s.Do(command...)
+	return err == nil && strings.Contains(fmt.Sprintf("\n%v", answer), "\n"+line+"\r\n")
+}
+
+// KillConnections makes the server close all connections of a kind, "normal"
+// or "pubsub", and returns how many there were. A connection that has
+// subscribed to anything is of the latter kind only.
+func (s *Server) KillConnections(kind string) int {
+	s.Helper()
+	return int(s.must("CLIENT", "KILL", "TYPE", kind).(int64))
+}
+
+// FlushScripts makes the server forget all scripts.
+func (s *Server) FlushScripts() {
+	s.Helper()
+	s.must("SCRIPT", "FLUSH", "SYNC")
+}
+
+// Keys lists all keys, sorted.
+func (s *Server) Keys() (keys []string) {
+	s.Helper()
+	for _, key := range s.must("KEYS", "*").([]any) {
+		keys = append(keys, key.(string))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// SocketPath is where a server can make a Unix socket (unixsocket): its path has to be short.
+func SocketPath(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "redis.sock")
 }

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"context"
 	"net"
 	"strings"
 	"sync"
@@ -26,48 +27,24 @@ func AnswerAt(t testing.TB, at string, serve func(net.Conn)) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var (
-		mu    sync.Mutex
-		over  bool
-		conns = map[net.Conn]bool{}
-		all   sync.WaitGroup
-	)
-	// take reports whether a connection is served.
-	take := func(c net.Conn) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if over {
-			c.Close()
-			return false
-		}
-		conns[c] = true
-		return true
-	}
-	drop := func(c net.Conn) {
-		mu.Lock()
-		defer mu.Unlock()
-		c.Close()
-		delete(conns, c)
-	}
+	over, end := context.WithCancel(context.Background())
+	var all sync.WaitGroup
 	all.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			if take(c) {
-				all.Go(func() { defer drop(c); serve(c) })
-			}
+			all.Go(func() {
+				defer c.Close()
+				defer context.AfterFunc(over, func() { c.Close() })()
+				serve(c)
+			})
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
-		mu.Lock()
-		over = true
-		for c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
+		end()
 		all.Wait()
 	})
 	return l.Addr().String()

@@ -8,13 +8,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"time"
 )
 
-// Authority issues certificates that nobody else trusts.
+// Authority issues certificates that only its own clients trust.
 type Authority struct {
 	Path string // its certificate, a PEM file
 
@@ -24,122 +25,91 @@ type Authority struct {
 
 // NewAuthority makes an authority and writes its certificate to a file.
 func NewAuthority(path string) (*Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	own := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority of a test"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	a := &Authority{Path: path, cert: own}
+	der, key, err := a.sign(own)
 	if err != nil {
 		return nil, err
 	}
-	template, err := template("authority of a test")
-	if err != nil {
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		return nil, err
 	}
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &Authority{Path: path, cert: cert, key: key}, writePEM(path, block("CERTIFICATE", der))
+	a.key = key
+	return a, os.WriteFile(path, encode("CERTIFICATE", der), 0o600)
 }
 
-// A Usage is a side of a connection that a certificate is good for.
-type Usage = x509.ExtKeyUsage
-
-// The sides.
-const (
-	ForServer Usage = x509.ExtKeyUsageServerAuth
-	ForClient Usage = x509.ExtKeyUsageClientAuth
-)
-
-// ThisMachine is what servers of tests are called.
-var ThisMachine = []string{"localhost", "127.0.0.1"}
-
-// Issue writes a certificate for this machine, and its key.
-func (a *Authority) Issue(certPath, keyPath string, usage ...Usage) error {
-	cert, key, err := a.pair(ThisMachine, usage)
-	if err != nil {
-		return err
+// Issue writes a certificate for these names and addresses, without any for this machine, and its key: to two
+// files, or to one. Servers and clients may show it.
+func (a *Authority) Issue(cert, key string, hosts ...string) error {
+	c := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	if err := writePEM(certPath, cert); err != nil {
-		return err
+	if len(hosts) == 0 {
+		hosts = []string{"localhost", "127.0.0.1"}
 	}
-	return writePEM(keyPath, key)
-}
-
-// IssueOne is like Issue, with both in one file, the key first, for these names and addresses.
-func (a *Authority) IssueOne(path string, hosts []string, usage ...Usage) error {
-	cert, key, err := a.pair(hosts, usage)
-	if err != nil {
-		return err
-	}
-	return writePEM(path, key, cert)
-}
-
-// ClientConfig is for connections to servers of this authority. The key pair
-// in the files is the client's own.
-func (a *Authority) ClientConfig(certPath, keyPath string) (*tls.Config, error) {
-	own, err := tls.LoadX509KeyPair(certPath, keyPath)
-	if err != nil {
-		return nil, err
-	}
-	config := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{own}}
-	config.RootCAs.AddCert(a.cert)
-	return config, nil
-}
-
-func (a *Authority) pair(hosts []string, usage []Usage) (cert, key *pem.Block, err error) {
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	template, err := template("localhost")
-	if err != nil {
-		return nil, nil, err
-	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = usage
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
+			c.IPAddresses = append(c.IPAddresses, ip)
 		} else {
-			template.DNSNames = append(template.DNSNames, h)
+			c.DNSNames = append(c.DNSNames, h)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, secret.Public(), a.key)
+	der, secret, err := a.sign(c)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(secret)
 	if err != nil {
+		return err
+	}
+	text := encode("PRIVATE KEY", pkcs8)
+	if cert != key {
+		err, text = os.WriteFile(key, text, 0o600), nil
+	}
+	return errors.Join(err, os.WriteFile(cert, append(text, encode("CERTIFICATE", der)...), 0o600))
+}
+
+// sign makes a key and its certificate, valid long enough for a server whose clock is stepped.
+func (a *Authority) sign(c *x509.Certificate) (der []byte, key *ecdsa.PrivateKey, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, nil, err
 	}
-	return block("CERTIFICATE", der), block("PRIVATE KEY", pkcs8), nil
+	if c.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64)); err != nil {
+		return nil, nil, err
+	}
+	c.NotBefore, c.NotAfter = time.Now().AddDate(-10, 0, 0), time.Now().AddDate(10, 0, 0)
+	signer := a.key
+	if signer == nil { // it certifies itself
+		signer = key
+	}
+	der, err = x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), signer)
+	return der, key, err
 }
 
-// template is valid long enough for a server whose clock is stepped.
-func template(name string) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// Certify makes what a server with TLS and its clients need. The server has its key in the file Cert, too.
+func (s *Server) Certify() (err error) {
+	if s.Authority == nil {
+		// Java knows by the name what is in it.
+		if s.Authority, err = NewAuthority(s.Path("ca.pem")); err != nil {
+			return err
+		}
+	}
+	s.CA, s.Cert = s.Authority.Path, s.Path("server.pem")
+	s.ClientCert, s.ClientKey = s.Path("client.crt"), s.Path("client.key")
+	err = errors.Join(s.Authority.Issue(s.Cert, s.Cert), s.Authority.Issue(s.ClientCert, s.ClientKey))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	const years = 10 * 365 * 24 * time.Hour
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-years),
-		NotAfter:     time.Now().Add(years),
-	}, nil
-}
-
-func block(kind string, der []byte) *pem.Block { return &pem.Block{Type: kind, Bytes: der} }
-
-func writePEM(path string, blocks ...*pem.Block) error {
-	var text []byte
-	for _, b := range blocks {
-		text = append(text, pem.EncodeToMemory(b)...)
-	}
-	return os.WriteFile(path, text, 0o600)
+	own, err := tls.LoadX509KeyPair(s.ClientCert, s.ClientKey)
+	s.Client = &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{own}}
+	s.Client.RootCAs.AddCert(s.Authority.cert)
+	return err
 }

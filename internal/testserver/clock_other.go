@@ -4,20 +4,11 @@ package testserver
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
-// Clock would be the offset of a server's wall clock.
-type Clock struct{}
+type clock struct{}
 
-// NewClock fails.
-func NewClock(string, time.Duration) (*Clock, error) {
-	return nil, fmt.Errorf("a wall clock for the server: %w", errors.ErrUnsupported)
-}
-
-// Step does nothing.
-func (*Clock) Step(time.Duration) {}
-
-// Env is empty.
-func (*Clock) Env() []string { return nil }
+func newClock(string) (*clock, error) { return nil, errors.ErrUnsupported }
+func (*clock) step(time.Duration)     {}
+func (*clock) env() []string          { return nil }

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -22,44 +23,31 @@ type Passed struct {
 	Wait <-chan struct{}
 }
 
-// Traffic is what has passed in one direction, without what was dropped.
-type Traffic struct {
-	Bytes  int64
-	Frames int64 // whole messages
-}
-
 // Pass is the Filter that lets everything through.
 func Pass(read []byte) Passed { return Passed{Bytes: read} }
 
-type counter struct{ bytes, frames atomic.Int64 }
-
-func (c *counter) add(passed Passed) {
-	c.bytes.Add(int64(len(passed.Bytes)))
-	c.frames.Add(int64(passed.Frames))
+// direction is one of the two of all connections of a proxy.
+type direction struct {
+	gate          chan struct{} // closed while bytes flow
+	bytes, frames atomic.Int64  // that have passed
 }
-
-func (c *counter) read() Traffic { return Traffic{c.bytes.Load(), c.frames.Load()} }
 
 // link is one connection through a proxy.
 type link struct {
-	proxy   *Proxy
-	client  net.Conn
-	gone    chan struct{} // closed by cut
-	cutOnce sync.Once
-	silent  atomic.Bool
-	number  int // of those that were accepted
+	proxy  *Proxy
+	number int // of those that were accepted
+	client net.Conn
+	ctx    context.Context // ends with the connection
+	cut    func()          // ends it, whatever hangs
+	silent atomic.Bool
 }
 
 func (k *link) run() {
 	p := k.proxy
-	defer func() {
-		k.cut()
-		_ = k.client.Close()
-		p.mu.Lock()
-		delete(p.links, k)
-		p.mu.Unlock()
-	}()
-	if !k.pass(&p.requests) {
+	defer p.forget(k)
+	defer k.client.Close()
+	defer k.cut()
+	if !k.pass(&p.toServer) {
 		return
 	}
 	server, err := k.dial()
@@ -67,19 +55,15 @@ func (k *link) run() {
 		return
 	}
 	defer server.Close()
-	requests, replies := p.options.Filters()
-	var both sync.WaitGroup
-	both.Go(func() { k.pump(server, k.client, requests, &p.requests, &p.toServer) })
-	both.Go(func() { k.pump(k.client, server, replies, &p.replies, &p.toClients) })
-	ended := make(chan struct{})
-	go func() { both.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-k.gone:
+	defer context.AfterFunc(k.ctx, func() {
 		_ = k.client.Close()
 		_ = server.Close()
-		<-ended
-	}
+	})()
+	requests, replies := p.options.Filters()
+	var both sync.WaitGroup
+	both.Go(func() { k.pump(server, k.client, requests, &p.toServer) })
+	both.Go(func() { k.pump(k.client, server, replies, &p.toClients) })
+	both.Wait()
 }
 
 // dial connects to the server.
@@ -90,44 +74,35 @@ func (k *link) dial() (net.Conn, error) {
 			return server, err
 		}
 		select {
-		case <-k.gone:
+		case <-k.ctx.Done():
 			return nil, err
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// cut ends the connection, whatever hangs.
-func (k *link) cut() { k.cutOnce.Do(func() { close(k.gone) }) }
-
 // pass waits while bytes are held back. It says no if the connection is cut.
-func (k *link) pass(direction *chan struct{}) bool {
+func (k *link) pass(d *direction) bool {
 	if k.silent.Load() {
-		<-k.gone
+		<-k.ctx.Done()
 	}
-	return k.wait(k.proxy.gate(direction))
+	return k.wait(k.proxy.gate(d))
 }
 
 func (k *link) wait(until <-chan struct{}) bool {
 	select {
-	case <-k.gone:
-		return false
-	default:
-	}
-	select {
 	case <-until:
-		return true
-	case <-k.gone:
-		return false
+	case <-k.ctx.Done():
 	}
+	return k.ctx.Err() == nil
 }
 
 // pump forwards one direction until it ends.
-func (k *link) pump(to, from net.Conn, filter Filter, direction *chan struct{}, count *counter) {
+func (k *link) pump(to, from net.Conn, filter Filter, d *direction) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if !k.pass(direction) || !k.forward(to, buf[:n], filter, direction, count) {
+		if !k.pass(d) || !k.forward(to, buf[:n], filter, d) {
 			return
 		}
 		if err != nil {
@@ -140,11 +115,12 @@ func (k *link) pump(to, from net.Conn, filter Filter, direction *chan struct{}, 
 }
 
 // forward passes on what was read. It says no if the connection is cut.
-func (k *link) forward(to net.Conn, read []byte, filter Filter, direction *chan struct{}, count *counter) bool {
+func (k *link) forward(to net.Conn, read []byte, filter Filter, d *direction) bool {
 	for {
 		passed := filter(read)
 		if len(passed.Bytes) > 0 {
-			count.add(passed)
+			d.bytes.Add(int64(len(passed.Bytes)))
+			d.frames.Add(int64(passed.Frames))
 			if _, err := to.Write(passed.Bytes); err != nil {
 				k.cut()
 			}
@@ -156,7 +132,7 @@ func (k *link) forward(to net.Conn, read []byte, filter Filter, direction *chan 
 		if passed.Wait == nil {
 			return true
 		}
-		if !k.wait(passed.Wait) || !k.pass(direction) {
+		if !k.wait(passed.Wait) || !k.pass(d) {
 			return false
 		}
 		read = nil

@@ -1,13 +1,36 @@
 package testserver
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
 )
+
+// Address is a port of the loopback interface.
+func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// Find returns the path of a program, which may be in one of the folders instead of the PATH. Its error names the
+// packages of Debian that have it.
+func Find(program, packages string, folders ...string) (string, error) {
+	path, err := exec.LookPath(program)
+	for _, dir := range folders {
+		if err != nil {
+			path, err = exec.LookPath(filepath.Join(dir, program))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("install %s (on Debian: apt-get install %s): %w", program, packages, err)
+	}
+	return path, nil
+}
 
 // Process is a child whose end can be waited for by many.
 type Process struct {
@@ -51,41 +74,37 @@ func (p *Process) Ended() bool {
 }
 
 // Kill ends the process, also one that is paused or has ended already.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
-	<-p.done
-}
+func (p *Process) Kill() { p.end(os.Kill) }
+
+// Terminate lets the process end in good order.
+func (p *Process) Terminate() { p.end(syscall.SIGTERM) }
 
 // patience is how long a server may take to end in good order, on a busy machine with a
 // slow disk. Of one that is killed instead, processes may be left that are in the way of
 // its next start.
 const patience = time.Minute
 
-// Terminate lets the process end in good order, which one that is paused can
-// only after it goes on.
-func (p *Process) Terminate() { p.end(terminate) }
-
-// end lets the process end by itself, and ends it if that takes too long.
-func (p *Process) end(ask func(*os.Process) error) {
-	_ = p.Resume()
-	_ = ask(p.cmd.Process)
+// end asks the process to end, which one that is paused can only after it goes on, and kills it if that takes too long.
+func (p *Process) end(ask os.Signal) {
+	if ask != os.Kill {
+		_ = p.Resume()
+	}
+	if p.cmd.Process.Signal(ask) != nil {
+		_ = p.cmd.Process.Kill() // here is no such signal, or the process has ended
+	}
 	timer := time.NewTimer(busy.Bound(patience))
 	defer timer.Stop()
 	select {
 	case <-p.done:
 	case <-timer.C:
-		p.Kill()
+		_ = p.cmd.Process.Kill()
+		<-p.done
 	}
 }
 
 // Pause stops the process with a signal: it keeps all that it has, and does
 // nothing until Resume.
-func (p *Process) Pause() error {
-	if err := pause(p.cmd.Process); err != nil {
-		return err
-	}
-	return stopped(p.cmd.Process)
-}
+func (p *Process) Pause() error { return pause(p.cmd.Process) }
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return resume(p.cmd.Process) }

@@ -2,11 +2,13 @@ package testserver
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"net"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -15,19 +17,16 @@ import (
 type Proxy struct {
 	Addr string
 
-	target    string
-	options   ProxyOptions
-	release   func() // of the port
-	toClients counter
-	toServer  counter
-	running   sync.WaitGroup
+	target              string
+	options             ProxyOptions
+	release             func() // of the port
+	toServer, toClients direction
+	running             sync.WaitGroup
 
-	mu       sync.Mutex
+	mu       sync.Mutex   // also of the gates
 	listener net.Listener // nil while connections are refused
 	links    map[*link]struct{}
-	accepted int           // connections
-	requests chan struct{} // closed while bytes flow to the server
-	replies  chan struct{} // closed while bytes flow to the clients
+	accepted int // connections
 	closed   bool
 }
 
@@ -41,15 +40,27 @@ type ProxyOptions struct {
 	Patience time.Duration
 }
 
-// RunProxy starts a proxy for the server at the address target. The caller has
-// to Close it.
+// NewProxy starts a proxy for the server at the address target. It ends with the test.
+func NewProxy(t testing.TB, target string, options ...ProxyOptions) *Proxy {
+	t.Helper()
+	p, err := RunProxy(target, append(options, ProxyOptions{})[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// RunProxy starts a proxy. The caller has to Close it.
 func RunProxy(target string, options ProxyOptions) (*Proxy, error) {
 	if options.Filters == nil {
 		options.Filters = func() (requests, replies Filter) { return Pass, Pass }
 	}
-	p := &Proxy{target: target, options: options, links: map[*link]struct{}{}, requests: make(chan struct{}), replies: make(chan struct{})}
-	close(p.requests)
-	close(p.replies)
+	p := &Proxy{target: target, options: options, links: map[*link]struct{}{}}
+	for _, d := range []*direction{&p.toServer, &p.toClients} {
+		d.gate = make(chan struct{})
+		close(d.gate)
+	}
 	port, release, err := Reserve()
 	if err != nil {
 		return nil, err
@@ -62,7 +73,7 @@ func RunProxy(target string, options ProxyOptions) (*Proxy, error) {
 	return p, nil
 }
 
-// listen starts to accept; p.mu is held, or nobody knows p yet.
+// listen starts to accept; p.mu is held, or p is known to its maker only.
 func (p *Proxy) listen() error {
 	l, err := net.Listen("tcp", p.Addr)
 	if err != nil {
@@ -83,7 +94,8 @@ func (p *Proxy) accept(l net.Listener) {
 			time.Sleep(time.Millisecond) // out of files, most likely
 			continue
 		}
-		k := &link{proxy: p, client: client, gone: make(chan struct{})}
+		k := &link{proxy: p, client: client}
+		k.ctx, k.cut = context.WithCancel(context.Background())
 		p.mu.Lock()
 		if p.listener != l {
 			_ = client.Close()
@@ -95,6 +107,12 @@ func (p *Proxy) accept(l net.Listener) {
 		}
 		p.mu.Unlock()
 	}
+}
+
+func (p *Proxy) forget(k *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, k)
 }
 
 // Close ends the proxy and all its connections.
@@ -110,19 +128,41 @@ func (p *Proxy) Close() {
 
 // Hang holds back all bytes in both directions, and the end of connections
 // too, until Resume. Connections stay, and new ones are accepted.
-func (p *Proxy) Hang() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	shut(&p.requests)
-	shut(&p.replies)
-}
+func (p *Proxy) Hang() { p.shut(&p.toServer, &p.toClients) }
 
 // Late holds back what the server sends, until Resume: requests arrive, and their
 // replies are late.
-func (p *Proxy) Late() {
+func (p *Proxy) Late() { p.shut(&p.toClients) }
+
+func (p *Proxy) shut(directions ...*direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	shut(&p.replies)
+	for _, d := range directions {
+		select {
+		case <-d.gate:
+			d.gate = make(chan struct{})
+		default:
+		}
+	}
+}
+
+// Resume lets the bytes flow again, first those that were held back.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range []*direction{&p.toServer, &p.toClients} {
+		select {
+		case <-d.gate:
+		default:
+			close(d.gate)
+		}
+	}
+}
+
+func (p *Proxy) gate(d *direction) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return d.gate
 }
 
 // Silence has one of the connections lead nowhere any more, counted from the oldest: it has no end. New ones work.
@@ -133,38 +173,6 @@ func (p *Proxy) Silence(i int) {
 	if i < len(all) {
 		all[i].silent.Store(true)
 	}
-}
-
-// Resume lets the bytes flow again, first those that were held back.
-func (p *Proxy) Resume() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	open(p.requests)
-	open(p.replies)
-}
-
-// shut makes a gate that is open one that is not.
-func shut(gate *chan struct{}) {
-	select {
-	case <-*gate:
-		*gate = make(chan struct{})
-	default:
-	}
-}
-
-func open(gate chan struct{}) {
-	select {
-	case <-gate:
-	default:
-		close(gate)
-	}
-}
-
-// gate is that of one direction.
-func (p *Proxy) gate(direction *chan struct{}) <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return *direction
 }
 
 // Cut closes all connections that there are.
@@ -183,7 +191,7 @@ func (p *Proxy) Connections() int {
 	return len(p.links)
 }
 
-// Refuse lets all attempts to connect fail, as if nobody listened, or lets
+// Refuse lets all attempts to connect fail, as if no server listened, or lets
 // them succeed again. Connections that there are stay.
 func (p *Proxy) Refuse(yes bool) {
 	p.mu.Lock()
@@ -199,8 +207,8 @@ func (p *Proxy) Refuse(yes bool) {
 	}
 }
 
-// ToClients is what has passed from the server to the clients.
-func (p *Proxy) ToClients() Traffic { return p.toClients.read() }
+// Traffic is what has passed in one direction, and was not dropped.
+type Traffic struct{ Bytes, Frames int64 }
 
 // ToServer is what has passed from the clients to the server.
-func (p *Proxy) ToServer() Traffic { return p.toServer.read() }
+func (p *Proxy) ToServer() Traffic { return Traffic{p.toServer.bytes.Load(), p.toServer.frames.Load()} }

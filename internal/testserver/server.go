@@ -1,14 +1,17 @@
 package testserver
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Server is what all servers have in common: a port, a folder, and a process that
@@ -18,9 +21,16 @@ type Server struct {
 	Port int
 	Dir  string // its data, its configuration and its log
 
+	// With TLS, after Certify: files in PEM form.
+	CA, Cert, ClientCert, ClientKey string
+
+	Authority *Authority  // that certifies it; nil: one of its own
+	Client    *tls.Config // of this package's connections; nil without TLS
+
 	program Program
 	t       testing.TB // nil: none
 	release []func()   // of the ports
+	clock   *clock     // nil: the true one
 
 	mu      sync.Mutex // makes starts and ends one after the other
 	process *Process
@@ -30,78 +40,96 @@ type Server struct {
 type Program struct {
 	Name string // in messages
 
-	// Configure writes the files of the server, whose port is known by then.
+	// Configure writes the files of the server, whose port is known by then; nil: it has none.
 	Configure func() error
 
 	Command func() (*exec.Cmd, error)
 
-	// Ready returns what finds out whether the process serves, and not another one
-	// that has its port.
-	Ready func(pid int) func() (bool, error)
+	// Ready finds out whether the process with this id serves, and not another one that has its port.
+	Ready func(pid int) (bool, error)
 
-	// Terminate asks the process to end in good order, soon, whoever is connected;
-	// nil: SIGTERM does.
-	Terminate func(*os.Process) error
+	// Terminate asks the process to end in good order, soon, whoever is connected; nil: SIGTERM.
+	Terminate os.Signal
 
-	// Quit asks the process to end at once, without leaving anything behind in the
-	// system; nil: SIGKILL does.
-	Quit func(*os.Process) error
+	// Quit asks the process to end at once, without leaving anything behind in the system; nil: SIGKILL.
+	Quit os.Signal
 }
 
-// NewServer makes a server that does not run yet.
+// NewServer makes a server that does not run yet, with its data in dir.
 func NewServer(dir string, p Program) *Server {
 	if p.Terminate == nil {
-		p.Terminate = terminate
+		p.Terminate = syscall.SIGTERM
+	}
+	if p.Quit == nil {
+		p.Quit = os.Kill
 	}
 	return &Server{Dir: dir, program: p}
 }
 
-// errPortTaken: between the choice of a port and its use somebody else has got it.
-var errPortTaken = errors.New("the port is taken")
-
-// Run configures and starts the server, on another port if somebody else has got
-// that one first.
-func (s *Server) Run() error {
-	var err error
-	for range 10 {
-		if err = s.Prepare(); err == nil {
-			err = s.Launch()
-		}
-		if err == nil {
-			return nil
-		}
-		s.Stop()
-		if !errors.Is(err, errPortTaken) {
-			break
-		}
-	}
-	return err
+// A Runner is a server, of any kind, that does not run yet.
+type Runner interface {
+	BelongTo(testing.TB)
+	Run() error
 }
 
-// Prepare reserves the port of the server and has its files written.
-func (s *Server) Prepare() error {
-	var err error
+// Start runs servers, all at once: of a cluster one alone does not serve. They end with the test.
+func Start[S Runner](t testing.TB, servers ...S) {
+	t.Helper()
+	for _, s := range servers {
+		s.BelongTo(t)
+	}
+	if err := Each(servers, func(s S) error { return s.Run() }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each does something with all servers at once.
+func Each[S any](servers []S, do func(S) error) error {
+	errs := make([]error, len(servers))
+	var all sync.WaitGroup
+	for i, s := range servers {
+		all.Go(func() { errs[i] = do(s) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Run configures and starts the server, for the first time.
+func (s *Server) Run() (err error) {
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return err
+	}
 	if s.Port, err = s.Reserve(); err != nil {
 		return err
 	}
 	s.Addr = Address(s.Port)
-	return s.program.Configure()
+	if s.program.Configure != nil {
+		err = s.program.Configure()
+	}
+	if err == nil {
+		err = s.launch()
+	}
+	if err != nil {
+		s.Stop()
+	}
+	return err
 }
 
-// Reserve returns a port that nobody else is given until Stop.
+// Reserve returns a port that is given to no other process until Stop.
 func (s *Server) Reserve() (int, error) {
 	port, release, err := Reserve()
-	if err == nil {
-		s.release = append(s.release, release)
+	if err != nil {
+		return 0, fmt.Errorf("reserve a port: %w", err)
 	}
-	return port, err
+	s.release = append(s.release, release)
+	return port, nil
 }
 
 // Path is of a file in the server's folder.
 func (s *Server) Path(name string) string { return filepath.Join(s.Dir, name) }
 
-// Launch starts the process and waits until it serves.
-func (s *Server) Launch() error {
+// launch starts the process and waits until it serves.
+func (s *Server) launch() error {
 	log, err := os.OpenFile(s.Path("log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -113,50 +141,24 @@ func (s *Server) Launch() error {
 	}
 	cmd.Dir = s.Dir
 	cmd.Stdout, cmd.Stderr = log, log
-	if s.process, err = Begin(cmd); err != nil {
+	if s.clock != nil {
+		cmd.Env = append(cmd.Environ(), s.clock.env()...)
+	}
+	p, err := Begin(cmd)
+	if err != nil {
 		return err
 	}
-	return s.awaitReady(s.process)
-}
-
-func (s *Server) awaitReady(p *Process) error {
-	ready := s.program.Ready(p.Pid())
-	err := Until(func() (bool, error) {
+	s.process = p
+	err = Until(func() (bool, error) {
 		if p.Ended() {
-			text := s.Log()
-			if strings.Contains(text, "Address already in use") {
-				return false, fmt.Errorf("%s: %w", s.Addr, errPortTaken)
-			}
-			return false, fmt.Errorf("%s has ended:\n%s", s.program.Name, text)
+			return false, fmt.Errorf("%s has ended:\n%s", s.program.Name, s.Log())
 		}
-		return ready()
+		return s.program.Ready(p.Pid())
 	})
 	if errors.Is(err, ErrSlow) {
 		err = fmt.Errorf("%s does not answer:\n%s", s.program.Name, s.Log())
 	}
 	return err
-}
-
-// Start runs a server, with its data in a folder of the test's, that ends with the test.
-func Start[S interface{ BelongTo(testing.TB) }, O any](t testing.TB, run func(dir string, opts ...O) (S, error), opts []O) S {
-	t.Helper()
-	s, err := run(t.TempDir(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.BelongTo(t)
-	return s
-}
-
-// Each does something with all servers at once: of a cluster one alone does not serve.
-func Each[S any](servers []S, do func(S) error) error {
-	errs := make([]error, len(servers))
-	var all sync.WaitGroup
-	for i, s := range servers {
-		all.Go(func() { errs[i] = do(s) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
 }
 
 // BelongTo has the server end with the test. If the test fails, it shows the
@@ -175,12 +177,8 @@ func (s *Server) BelongTo(t testing.TB) {
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.process == nil:
-	case s.program.Quit != nil && !s.process.Ended():
+	if s.process != nil {
 		s.process.end(s.program.Quit)
-	default:
-		s.process.Kill()
 	}
 	for _, release := range s.release {
 		release()
@@ -208,11 +206,11 @@ func (s *Server) Again(meanwhile func() error) error {
 			return err
 		}
 	}
-	return s.Launch()
+	return s.launch()
 }
 
 // Pause stops the process with a signal, Resume lets it go on: its connections
-// stay, and nobody answers on them.
+// stay, and nothing answers on them.
 func (s *Server) Pause() {
 	s.Helper()
 	s.Check("pause", s.running().Pause())
@@ -236,6 +234,15 @@ func (s *Server) running() *Process {
 	return s.process
 }
 
+// Dial connects to the server, with TLS if it wants that.
+func (s *Server) Dial(within time.Duration) (net.Conn, error) {
+	d := &net.Dialer{Timeout: within}
+	if s.Client != nil {
+		return tls.DialWithDialer(d, "tcp", s.Addr, s.Client)
+	}
+	return d.Dial("tcp", s.Addr)
+}
+
 // Log is the end of what the server has said.
 func (s *Server) Log() string { return Tail(s.Path("log")) }
 
@@ -246,17 +253,12 @@ func (s *Server) Helper() {
 	}
 }
 
-// Check ends the test if there is an error.
+// Check ends the test if there is an error, or panics if there is no test.
 func (s *Server) Check(what string, err error) {
-	if err != nil {
-		s.Helper()
-		s.Fail("%s: %v", what, err)
+	if err == nil {
+		return
 	}
-}
-
-// Fail ends the test, or panics if there is none.
-func (s *Server) Fail(format string, args ...any) {
-	text := s.program.Name + " on " + s.Addr + ": " + fmt.Sprintf(format, args...)
+	text := fmt.Sprintf("%s on %s: %s: %v", s.program.Name, s.Addr, what, err)
 	if s.t == nil {
 		panic(text)
 	}

@@ -125,7 +125,7 @@ func (v *vdso) replace(code []byte) (written bool, err error) {
 		return false, err
 	}
 	defer syscall.Kill(v.pid, syscall.SIGCONT)
-	if err := stopped(&os.Process{Pid: v.pid}); err != nil {
+	if err := stopped(v.pid); err != nil {
 		return false, err
 	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", v.pid))
@@ -135,7 +135,8 @@ func (v *vdso) replace(code []byte) (written bool, err error) {
 			return false, err
 		}
 		var pc uint64 // the last field
-		if _, err := fmt.Sscanf(string(text[bytes.LastIndexByte(text, ' ')+1:]), "0x%x", &pc); err != nil || v.at < pc && pc < v.end {
+		_, err = fmt.Sscanf(string(text[bytes.LastIndexByte(text, ' ')+1:]), "0x%x", &pc)
+		if err != nil || v.at < pc && pc < v.end {
 			return false, err
 		}
 	}

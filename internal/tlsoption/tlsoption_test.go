@@ -19,7 +19,7 @@ func TestConfig(t *testing.T) {
 	path := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	ca, cert, key, empty := path("ca"), path("cert"), path("key"), path("empty")
 	authority := errtest.Must(testserver.NewAuthority(ca))(t)
-	errtest.None(t, authority.Issue(cert, key, testserver.ForClient))
+	errtest.None(t, authority.Issue(cert, key))
 	errtest.None(t, os.WriteFile(empty, nil, 0o600))
 	for options, want := range map[string]string{
 		"":                                   "",

@@ -1,11 +1,13 @@
 package zktest
 
 import (
+	"encoding/binary"
 	"fmt"
-	"os"
+	"net"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,177 +15,157 @@ import (
 )
 
 // Ensemble is a number of servers with a leader.
-type Ensemble struct {
-	Servers []*Server
+type Ensemble struct{ Servers []*Server }
 
-	links []*testserver.Proxy
+// peer is what a server of an ensemble has of its own.
+type peer struct {
+	id               int // from 1 on
+	quorum, election int // ports
+	lines            []string
+	links            []*testserver.Proxy // to and from the others
+	frozen           atomic.Bool
 }
 
-// StartEnsemble starts an ensemble of n servers that ends with the test. The
+// StartEnsemble starts an ensemble of n servers, at least two, that ends with the test. The
 // options are those of every server; Config("initLimit", ticks) is how long a
 // server may take to follow a leader, and Config("syncLimit", ticks) how long it
 // serves without having heard of its leader, 15 ticks otherwise.
 func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 	t.Helper()
-	e, err := RunEnsemble(t.TempDir(), n, opts...)
+	ca, err := testserver.NewAuthority(filepath.Join(t.TempDir(), "ca.pem"))
+	e := &Ensemble{}
+	for i := range n {
+		s := newServer(t.TempDir(), append([]Option{Config("initLimit", "50"), Config("syncLimit", "15")}, opts...))
+		s.Authority, s.peer = ca, &peer{id: i + 1}
+		for _, port := range []*int{&s.peer.quorum, &s.peer.election} {
+			if err == nil {
+				*port, err = s.Reserve()
+			}
+		}
+		e.Servers = append(e.Servers, s)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Stop)
-	for _, s := range e.Servers {
-		s.BelongTo(t)
-	}
+	e.link(t)
+	testserver.Start(t, e.Servers...)
+	e.Leader()
 	return e
 }
 
-// RunEnsemble starts an ensemble with its data in dir. The caller has to Stop it.
-func RunEnsemble(dir string, n int, opts ...Option) (*Ensemble, error) {
-	if n < 2 {
-		return nil, fmt.Errorf("an ensemble of %d servers: want at least 2", n)
+// patience is for how long a server that has just become the leader may not
+// listen yet. Its follower would try again if it were refused, but not if it
+// were accepted and then left alone, and all would wait for the initLimit.
+const patience = 5 * time.Second
+
+// link makes the links between all servers: each of them knows the others
+// only by addresses of proxies, which differ from server to server.
+func (e *Ensemble) link(t testing.TB) {
+	t.Helper()
+	var elections sync.Map // address by from and to
+	open := func(from, to *Server, port int, options testserver.ProxyOptions) string {
+		link := testserver.NewProxy(t, testserver.Address(port), options)
+		from.peer.links = append(from.peer.links, link)
+		to.peer.links = append(to.peer.links, link)
+		return link.Addr
 	}
-	if err := installed(); err != nil {
-		return nil, err
+	for _, from := range e.Servers {
+		for _, to := range e.Servers {
+			quorum, election := testserver.Address(to.peer.quorum), testserver.Address(to.peer.election)
+			if from != to {
+				quorum = open(from, to, to.peer.quorum, testserver.ProxyOptions{Patience: patience})
+				filters := func() (requests, replies testserver.Filter) {
+					back, _ := elections.Load([2]*Server{to, from})
+					return introduceAs(back.(string)), testserver.Pass
+				}
+				election = open(from, to, to.peer.election, testserver.ProxyOptions{Filters: filters})
+				elections.Store([2]*Server{from, to}, election)
+			}
+			_, port, _ := net.SplitHostPort(election)
+			from.peer.lines = append(from.peer.lines, fmt.Sprintf("server.%d=%s:%s", to.peer.id, quorum, port))
+		}
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	e := &Ensemble{}
-	if err := e.start(dir, n, opts); err != nil {
-		e.Stop()
-		return nil, err
-	}
-	return e, nil
 }
 
-func (e *Ensemble) start(dir string, n int, opts []Option) error {
-	trust, err := oneAuthority(dir, opts)
-	if err != nil {
-		return err
-	}
-	opts = slices.Concat([]Option{Config("initLimit", "50"), Config("syncLimit", "15")}, opts, []Option{trust})
-	for i := range n {
-		s := newServer(filepath.Join(dir, fmt.Sprint("server", i+1)), opts)
-		if err := os.Mkdir(s.Dir, 0o700); err != nil {
-			return err
+// introduceAs changes the address by which a server introduces itself at the
+// election port of another, which may call back there: it has to find a proxy.
+func introduceAs(addr string) testserver.Filter {
+	const head = 8 + 8 + 4 // version, id, length of the address
+	var opening []byte
+	done := false
+	return func(read []byte) testserver.Passed {
+		if done {
+			return testserver.Pass(read)
 		}
-		e.Servers = append(e.Servers, s)
-		s.peer = &peer{id: i + 1}
-		if s.peer.quorum, err = s.Reserve(); err != nil {
-			return err
+		opening = append(opening, read...)
+		if len(opening) < head {
+			return testserver.Passed{}
 		}
-		if s.peer.election, err = s.Reserve(); err != nil {
-			return err
+		end := head + int(binary.BigEndian.Uint32(opening[head-4:]))
+		if len(opening) < end {
+			return testserver.Passed{}
 		}
+		done = true
+		b := binary.BigEndian.AppendUint32(slices.Clone(opening[:head-4]), uint32(len(addr)))
+		return testserver.Pass(slices.Concat(b, []byte(addr), opening[end:]))
 	}
-	if e.links, err = linkAll(e.Servers); err != nil {
-		return err
-	}
-	for _, s := range e.Servers {
-		if err := s.Prepare(); err != nil {
-			return err
-		}
-	}
-	if err := testserver.Each(e.Servers, func(s *Server) error { return s.Launch() }); err != nil {
-		return err
-	}
-	_, err = e.leader()
-	return err
 }
 
-// oneAuthority lets a client trust all servers with TLS.
-func oneAuthority(dir string, opts []Option) (Option, error) {
-	if !newServer(dir, opts).set.tls {
-		return func(*settings) {}, nil
-	}
-	ca, err := newAuthority(dir)
-	return func(s *settings) { s.ca = ca }, err
-}
-
-// Stop ends all servers.
+// Stop ends all servers, and what is between them, before the test does.
 func (e *Ensemble) Stop() {
 	for _, s := range e.Servers {
 		s.Stop()
-	}
-	for _, link := range e.links {
-		link.Close()
+		for _, link := range s.peer.links {
+			link.Close()
+		}
 	}
 }
 
 // Addrs are the addresses of all servers.
-func (e *Ensemble) Addrs() []string {
-	var list []string
+func (e *Ensemble) Addrs() (all []string) {
 	for _, s := range e.Servers {
-		list = append(list, s.Addr)
+		all = append(all, s.Addr)
 	}
-	return list
+	return all
 }
 
 // Leader waits until all servers that are alive and not frozen serve, under
 // one leader, and returns it.
 func (e *Ensemble) Leader() *Server {
 	e.Servers[0].Helper()
-	leader, err := e.leader()
-	e.Servers[0].Check("wait for a leader", err)
-	return leader
+	return e.serving()[0]
 }
 
 // Followers waits like Leader, and returns the others that serve.
 func (e *Ensemble) Followers() []*Server {
 	e.Servers[0].Helper()
-	leader := e.Leader()
-	var list []*Server
-	for _, s := range e.members() {
-		if s != leader {
-			list = append(list, s)
-		}
-	}
-	return list
+	return e.serving()[1:]
 }
 
-// members are those who are to serve.
-func (e *Ensemble) members() []*Server {
-	var list []*Server
-	for _, s := range e.Servers {
-		if s.Alive() && !s.peer.frozen.Load() {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-func (e *Ensemble) leader() (*Server, error) {
-	members := e.members()
-	if len(members) <= len(e.Servers)/2 {
-		return nil, fmt.Errorf("%d of %d servers have no leader", len(members), len(e.Servers))
-	}
-	var leader *Server
-	err := testserver.Until(func() (bool, error) {
-		leader = nil
-		for _, s := range members {
-			switch mode := s.mode(); {
-			case mode == "leader" && leader == nil:
-				leader = s
-			case mode != "follower":
-				return false, nil
+// serving are those that are to serve, as soon as all do: the leader, and the others.
+func (e *Ensemble) serving() (all []*Server) {
+	e.Servers[0].Helper()
+	e.Servers[0].Check("wait for a leader", testserver.Until(func() (bool, error) {
+		all = []*Server{nil}
+		members := 0
+		for _, s := range e.Servers {
+			if !s.Alive() || s.peer.frozen.Load() {
+				continue
+			}
+			members++
+			switch s.mode(time.Second) {
+			case "leader":
+				all[0] = s
+			case "follower":
+				all = append(all, s)
 			}
 		}
-		return leader != nil, nil
-	})
-	if err != nil {
-		for _, s := range e.Servers {
-			err = fmt.Errorf("%w\nlog of the server on %s:\n%s", err, s.Addr, s.Log())
+		if members <= len(e.Servers)/2 {
+			return false, fmt.Errorf("%d of %d servers have no leader", members, len(e.Servers))
 		}
-	}
-	return leader, err
-}
-
-// mode is leader or follower; nothing if the server does not serve now.
-func (s *Server) mode() string {
-	answer, _ := s.askWithin(time.Second, "srvr")
-	_, mode, _ := strings.Cut(answer, "\nMode: ")
-	mode, _, _ = strings.Cut(mode, "\n")
-	return mode
+		return all[0] != nil && len(all) == members, nil
+	}))
+	return all
 }
 
 // KillLeader ends the leader with SIGKILL and returns it.
@@ -198,16 +180,22 @@ func (e *Ensemble) KillLeader() *Server {
 // they serve. Those that still run end in good order before.
 func (e *Ensemble) Restart(servers ...*Server) {
 	e.Servers[0].Helper()
-	again := func(s *Server) error { return s.Again(nil) }
-	e.Servers[0].Check("restart", testserver.Each(servers, again))
+	e.Servers[0].Check("restart", testserver.Each(servers, func(s *Server) error { return s.Again(nil) }))
 }
 
 // Freeze holds back all that passes between a server and the others. Their
 // connections stay, and so do those to clients. A follower goes on to answer
 // pings and reads, from what it knew, until its syncLimit is over; a leader for
 // as long.
-func (e *Ensemble) Freeze(s *Server) { s.peer.freeze(true) }
+func (e *Ensemble) Freeze(s *Server) { s.peer.freeze((*testserver.Proxy).Hang, true) }
 
 // Thaw lets pass again what Freeze holds back. The server may take some time
 // to serve again, for which Leader waits.
-func (e *Ensemble) Thaw(s *Server) { s.peer.freeze(false) }
+func (e *Ensemble) Thaw(s *Server) { s.peer.freeze((*testserver.Proxy).Resume, false) }
+
+func (p *peer) freeze(do func(*testserver.Proxy), yes bool) {
+	p.frozen.Store(yes)
+	for _, link := range p.links {
+		do(link)
+	}
+}

@@ -1,163 +1,179 @@
 package zktest
 
 import (
+	"bytes"
+	"encoding/binary"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Proxy stands between clients and a server, on a loopback port of its own. It
-// can disturb the connections, and lose or hold back messages on purpose.
-// Connections with TLS can be disturbed only: nothing can be read or counted
-// there but bytes.
-type Proxy struct {
-	*testserver.Proxy
+// Op is an operation, by the number that it has in ZooKeeper's protocol.
+type Op int32
 
-	lost atomic.Int64
+// Operations that tests look for.
+const (
+	OpConnect         Op = -10 // opens a session, or goes on with one
+	OpEvent           Op = 0   // comes from the server unasked, since a watch has fired
+	OpCreate          Op = 1
+	OpDelete          Op = 2
+	OpExists          Op = 3
+	OpGetData         Op = 4
+	OpSetData         Op = 5
+	OpSync            Op = 9
+	OpGetChildren2    Op = 12
+	OpMulti           Op = 14
+	OpCreateContainer Op = 19
+	OpSetWatches      Op = 101
+)
 
-	mu       sync.Mutex
-	loser    *loser
-	holds    []*Hold
-	observe  func(Frame)
-	requests map[Op]int
+// hasPath says whether a request begins with a path.
+func (op Op) hasPath() bool { return op > 0 && op <= 21 && op != 11 && op != OpMulti || op == 106 }
+
+// Frame is one message: a request, the reply to one, or an event.
+type Frame struct {
+	Reply bool   // or an event: it goes to the client
+	Op    Op     // of a reply: that of its request
+	Path  string // that the request is about, the first one of a multi; or the event
+	Xid   int32
+	Err   int32  // of a reply: 0, or the number of an error
+	Bytes int    // its whole length
+	Body  []byte // all after the header, and all of what opens a session
 }
 
-// Traffic is what has passed in one direction. Its frames are requests, or
-// replies and events.
-type Traffic = testserver.Traffic
+// Hold holds back frames until Release.
+type Hold = testserver.Hold[Frame]
+
+// Proxy stands between clients and a server, and loses or holds back messages on purpose.
+type Proxy struct {
+	*testserver.Interceptor[Frame]
+
+	mu       sync.Mutex
+	requests map[Op]int
+}
 
 // NewProxy starts a proxy for the server at the address target. It ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	p, err := RunProxy(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
+	p := &Proxy{requests: map[Op]int{}}
+	p.Interceptor = testserver.Intercept(t, target, conversation, func(reply bool, f Frame) (drop bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !reply {
+			p.requests[f.Op]++
+		}
+		return false
+	})
 	return p
 }
 
-// RunProxy starts a proxy. The caller has to Close it.
-func RunProxy(target string) (*Proxy, error) {
-	p := &Proxy{requests: map[Op]int{}}
-	var err error
-	if p.Proxy, err = testserver.RunProxy(target, testserver.ProxyOptions{Filters: p.filters}); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
 // Requests is how many requests with one of the operations have passed.
-func (p *Proxy) Requests(ops ...Op) int {
+func (p *Proxy) Requests(ops ...Op) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
 	for _, op := range ops {
 		n += p.requests[op]
 	}
 	return n
 }
 
-// Observe calls f with every frame that passes, before it does. The calls come
-// one after the other, and must not use the proxy. It replaces what was asked
-// for before; nil ends it.
-func (p *Proxy) Observe(f func(Frame)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.observe = f
+// With matches frames with one of the operations.
+func With(ops ...Op) func(Frame) bool {
+	return func(f Frame) bool { return slices.Contains(ops, f.Op) }
 }
 
-func (p *Proxy) passed(f Frame) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !f.Reply {
-		p.requests[f.Op]++
-	}
-	if p.observe != nil {
-		p.observe(f)
+// Nth matches the n-th frame, from 1 on, that has one of the operations.
+func Nth(n int, ops ...Op) func(Frame) bool {
+	match := With(ops...)
+	return func(f Frame) bool {
+		if match(f) {
+			n--
+			return n == 0
+		}
+		return false
 	}
 }
 
-// link is one connection through a proxy.
-type link struct {
-	proxy *Proxy
-	raw   atomic.Bool // it is no dialogue of requests and replies
-	dialogue
-}
+// mostOpening is more than what opens a session takes; the words of four letters
+// and TLS begin with what would be a greater length.
+const mostOpening = 1 << 16
 
-func (p *Proxy) filters() (requests, replies testserver.Filter) {
-	k := &link{proxy: p}
-	opening := true
-	requests = k.filter(func(f *frames) (next, bool) {
-		b := f.next(opening)
-		if f.raw {
-			k.raw.Store(true)
+// conversation knows which request a reply belongs to.
+func conversation() func(reply bool, b []byte) (Frame, int) {
+	const eventXid = -1 // of all events
+	asked := map[int32][]Frame{}
+	opened, answered, raw := false, false, false
+	return func(reply bool, b []byte) (f Frame, n int) {
+		if raw {
+			return f, -1
 		}
-		if b == nil || f.raw {
-			return next{bytes: b}, b != nil
+		r := &reader{b}
+		size := int(r.int32())
+		if raw = len(b) >= 4 && (size < 0 || !reply && !opened && size > mostOpening); raw {
+			return f, -1
 		}
-		n := next{b, request(b, opening), false}
-		opening = false
-		lose, itself := p.loses(n.frame)
-		n.lose = itself
-		k.asked(n.frame, lose)
-		return n, true
-	})
-	replies = k.filter(func(f *frames) (next, bool) {
-		f.raw = f.raw || k.raw.Load()
-		b := f.next(false)
-		if b == nil || f.raw {
-			return next{bytes: b}, b != nil
+		if len(b) < 4+size || len(b) < 4 {
+			return f, 0
 		}
-		n := next{bytes: b}
-		n.frame, n.lose = k.answered(b)
-		return n, true
-	})
-	return requests, replies
-}
-
-// next is a frame, or the bytes of a stream of anything else.
-type next struct {
-	bytes []byte
-	frame Frame
-	lose  bool // and end the connection
-}
-
-// filter lets whole frames pass, up to one that ends the connection or has to wait.
-func (k *link) filter(read func(*frames) (next, bool)) testserver.Filter {
-	var f frames
-	var n next
-	var ok bool
-	var holds []*Hold
-	return func(b []byte) (passed testserver.Passed) {
-		f.buf = append(f.buf, b...)
-		for {
-			if !ok { // else it has waited
-				if n, ok = read(&f); !ok {
-					return passed
-				}
-				if !f.raw {
-					holds = k.proxy.holding(n.frame)
-				}
+		n = 4 + size
+		r.b = bytes.Clone(b[4:n])
+		f = Frame{Reply: reply, Bytes: n}
+		switch {
+		case !reply && !opened:
+			opened, f.Op, f.Body = true, OpConnect, r.b
+			return f, n
+		case !reply:
+			f.Xid, f.Op = r.int32(), Op(r.int32())
+			f.Body = r.b
+			first := f.Op
+			if first == OpMulti {
+				first = Op(r.int32())
+				r.take(1 + 4) // last one, error
 			}
-			if len(holds) > 0 {
-				passed.Wait = holds[0].caught(n.frame)
-				holds = holds[1:]
-				return passed
+			if first.hasPath() {
+				f.Path = r.string()
 			}
-			ok = false
-			if n.lose {
-				k.proxy.lost.Add(1)
-				passed.Cut = true
-				return passed
-			}
-			if !f.raw {
-				k.proxy.passed(n.frame)
-				passed.Frames++
-			}
-			passed.Bytes = append(passed.Bytes, n.bytes...)
+			asked[f.Xid] = append(asked[f.Xid], f)
+			return f, n
+		case !answered:
+			answered, f.Op, f.Body = true, OpConnect, r.b
+			return f, n
 		}
+		f.Xid = r.int32()
+		r.take(8) // zxid
+		f.Err = r.int32()
+		f.Body = r.b
+		if f.Xid == eventXid {
+			r.take(4 + 4) // kind, state
+			f.Op, f.Path = OpEvent, r.string()
+		} else if list := asked[f.Xid]; len(list) > 0 {
+			f.Op, f.Path, asked[f.Xid] = list[0].Op, list[0].Path, list[1:]
+		}
+		return f, n
 	}
+}
+
+// reader reads what may be too short: then it reads zeros.
+type reader struct{ b []byte }
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.b) {
+		r.b = nil
+		return make([]byte, 8)
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) int32() int32 { return int32(binary.BigEndian.Uint32(r.take(4))) }
+
+func (r *reader) string() string {
+	n := r.int32()
+	if n < 0 || int(n) > len(r.b) {
+		return ""
+	}
+	return string(r.take(int(n)))
 }
