@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,12 +35,12 @@ func TestConformance(t *testing.T) {
 	conform(t, drivertest.Backend{Small: !full}, []*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}})
 }
 
-// The keys of each script must be in one slot, and nodes be reached: what all scripts do
-// is checked on one server, in all shapes.
+// The keys of each script must be in one slot, and nodes be reached: rules that have each script run, and
+// those about connections. What scripts do is checked on one server, in all shapes.
 
 func TestConformanceInACluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3)
-	conform(t, drivertest.Backend{Shape: "mutex", Small: true}, c.Nodes, "redis://"+strings.Join(c.Addrs(), ","), rueidis.ClientOption{InitAddress: c.Addrs()})
+	conform(t, drivertest.Backend{Shape: "mutex", Small: true, Only: slices.Concat(connections, uses, inACluster)}, c.Nodes, "redis://"+strings.Join(c.Addrs(), ","), rueidis.ClientOption{InitAddress: c.Addrs()})
 }
 
 // The servers are as others. What differs is how clients find them, which every exchange
@@ -49,6 +50,12 @@ func TestConformanceBehindSentinels(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	conform(t, drivertest.Backend{Shape: "mutex", Small: true, Only: connections}, s.Nodes, "redis://"+strings.Join(s.SentinelAddrs(), ",")+"?master="+s.Name,
 		rueidis.ClientOption{InitAddress: s.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.Name}})
+}
+
+// inACluster are rules that have other scripts run than uses, and go further than connections.
+var inACluster = []string{
+	"Shrink", "Inherited", "KeepByAnotherSession", "RenewOfAStray", "KeptTicketsEndCleanly", "EvictionOfAHeldTicket", "Force", "LeaveBeforeItsJoin", "Crowd",
+	"ManyQueues", "Stranger", "NoRights", "Member", "Impostor", "Deaf", "Mute", "Repeater", "UnreachableBackend",
 }
 
 var connections = []string{
