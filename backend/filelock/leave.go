@@ -62,7 +62,7 @@ func (s *store) Keep(ctx context.Context, of exchange.Session, ref exchange.Ref,
 		err := x.Keep(of, ref.ID, d)
 		if err == nil {
 			x.durable = true
-			s.locks.until(t.ID, t.End)
+			s.locks.until(t.ID, x.Now, t.End)
 		}
 		return err
 	})

@@ -137,12 +137,10 @@ func (s *store) turn(queue string) {
 
 // closed is called by the watch: for a ticket whose file another program has closed, or with the ID
 // of a session whose process may be dead.
-func (s *store) closed(queue, id string) {
-	if queue == "" {
-		if s.dead(id) {
-			s.deliver(exchange.Event{Type: exchange.Wake})
-		}
-		return
+func (s *store) closed(queue, session string) {
+	if queue != "" {
+		s.turn(queue)
+	} else if s.dead(session) {
+		s.deliver(exchange.Event{Type: exchange.Wake})
 	}
-	s.turn(queue)
 }

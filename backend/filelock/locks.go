@@ -48,7 +48,7 @@ func (f *lockFile) close() {
 
 // take locks the file of a queue for a ticket, unless another program has locked it. Then the file
 // stays open: to close it would be news for those who watch it. Idle may be open already.
-func (l *locks) take(queue, id string, exclusive bool, end time.Time, idle *lockFile) (has bool, err error) {
+func (l *locks) take(queue, id string, exclusive bool, now, end time.Time, idle *lockFile) (has bool, err error) {
 	l.mu.Lock()
 	f := l.files[id]
 	switch {
@@ -61,13 +61,13 @@ func (l *locks) take(queue, id string, exclusive bool, end time.Time, idle *lock
 		l.files[id], *idle = f, lockFile{}
 	}
 	l.mu.Unlock()
-	l.until(id, end)
+	l.until(id, now, end)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.over || f.has {
 		return f.has, nil
 	}
-	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(f.file, queue, id) {
+	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(f.file, queue) {
 		err = l.try(f, exclusive) // it may have been unlocked before it was watched
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *locks) get(id string) *locked {
 }
 
 // until notes the end of a ticket.
-func (l *locks) until(id string, end time.Time) {
+func (l *locks) until(id string, now, end time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[id]
@@ -144,7 +144,7 @@ func (l *locks) until(id string, end time.Time) {
 		return
 	}
 	f.end = end
-	f.timer.Reset(max(end.Sub(l.s.now()), time.Millisecond))
+	f.timer.Reset(max(end.Sub(now), time.Millisecond))
 }
 
 // release is called for each ticket that does not stand any more.
@@ -193,7 +193,7 @@ func (l *locks) lapse(id string, f *locked) {
 	defer cancel()
 	err := l.s.change(ctx, f.queue, func(x *queueTx) error {
 		if t := x.find(id); t != nil {
-			l.until(id, t.End)
+			l.until(id, x.Now, t.End)
 		}
 		return nil
 	})

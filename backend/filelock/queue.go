@@ -291,7 +291,7 @@ const blockedFor = 500 * time.Millisecond
 
 // lock locks the file for a ticket that is granted. The fixed time of a ticket begins then.
 func (x *queueTx) lock(t *rows.Ticket) bool {
-	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, t.End, &x.file.idle)
+	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, x.Now, t.End, &x.file.idle)
 	if err != nil {
 		x.unlockable = err
 	}
@@ -306,7 +306,7 @@ func (x *queueTx) lock(t *rows.Ticket) bool {
 		if end := x.Now.Add(hold); !t.Evicted || end.Before(t.End) {
 			t.End = end
 		}
-		x.s.locks.until(t.ID, t.End)
+		x.s.locks.until(t.ID, x.Now, t.End)
 	}
 	return true
 }

@@ -20,7 +20,7 @@ type tx struct {
 	*rows.Exchange
 	s        *store
 	file     *rowFile
-	sent     driver.Instant // before Now: what is proven from then on ends later for all others
+	sent     driver.Instant // not after Now: what is proven from then on ends no sooner for all others
 	fresh    bool           // there was no row
 	size     int            // of the row
 	rebooted bool           // the row was written before the machine was booted
@@ -76,7 +76,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	x.fresh, x.size = text == nil, len(text)
 	x.rebooted = !x.fresh && x.file.head(x.file.row).boot != x.s.boot
 	x.sent = driver.Now()
-	x.Now = x.s.now()
+	x.Now = time.Unix(0, x.s.clock.At(x.sent))
 	err = f(x)
 	var written error
 	switch {

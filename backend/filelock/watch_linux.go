@@ -14,19 +14,17 @@ import (
 // watch is told by the kernel (inotify) when files are closed: those that other programs have
 // locked, and those of sessions. No other news of a lock comes without a thread that waits for it.
 type watch struct {
-	mu    sync.Mutex
-	file  *os.File // nil: nothing is watched
-	locks map[int32]waiter
-	loop  sync.WaitGroup
+	mu     sync.Mutex
+	file   *os.File // nil: nothing is watched
+	fd     int      // of the file
+	queues map[int32]string
+	loop   sync.WaitGroup
 }
 
-// waiter is a ticket that another program keeps out.
-type waiter struct{ queue, id string }
-
 // start watches until stop. For each file that was closed it calls closed: with the ID of a
-// session, or for a waiter that was added. A user may have few watches (128 by default, one for each
-// client): whoever has none looks again and again.
-func (w *watch) start(lives place, closed func(queue, id string)) error {
+// session, or for a queue that was added. A user may have few watches (128 by default, one for each
+// client): a client that has none looks again and again.
+func (w *watch) start(lives place, closed func(queue, session string)) error {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if errors.Is(err, syscall.EMFILE) {
 		return nil
@@ -34,22 +32,27 @@ func (w *watch) start(lives place, closed func(queue, id string)) error {
 	if err != nil {
 		return os.NewSyscallError("inotify_init1", err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fd, w.queues = fd, map[int32]string{}
 	f := os.NewFile(uintptr(fd), "inotify")
 	// Files of sessions are opened for writing by those alone whom they belong to.
 	folder, err := lives.Root.Open(".")
 	if err == nil {
-		_, err = syscall.InotifyAddWatch(fd, fmt.Sprintf("/proc/self/fd/%d", folder.Fd()), syscall.IN_CLOSE_WRITE)
+		_, err = w.of(folder, syscall.IN_CLOSE_WRITE)
 		folder.Close()
 	}
 	if err != nil {
 		f.Close()
 		return fmt.Errorf("inotify: %w", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.file, w.locks = f, map[int32]waiter{}
+	w.file = f
 	w.loop.Go(func() { w.run(f, closed) })
 	return nil
+}
+
+func (w *watch) of(file *os.File, events uint32) (int, error) {
+	return syscall.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", file.Fd()), events)
 }
 
 func (w *watch) stop() {
@@ -63,23 +66,17 @@ func (w *watch) stop() {
 }
 
 // add watches the file of a queue until it is closed once.
-func (w *watch) add(file *os.File, queue, id string) bool {
+func (w *watch) add(file *os.File, queue string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.file == nil {
 		return false
 	}
-	c, err := w.file.SyscallConn()
-	if err != nil {
-		return false
+	n, err := w.of(file, syscall.IN_CLOSE|syscall.IN_ONESHOT)
+	if err == nil {
+		w.queues[int32(n)] = queue
 	}
-	var n int
-	err = c.Control(func(fd uintptr) {
-		if n, err = syscall.InotifyAddWatch(int(fd), fmt.Sprintf("/proc/self/fd/%d", file.Fd()), syscall.IN_CLOSE|syscall.IN_ONESHOT); err == nil {
-			w.locks[int32(n)] = waiter{queue, id}
-		}
-	})
-	return err == nil && n > 0
+	return err == nil
 }
 
 // sees reports whether files are watched.
@@ -89,7 +86,7 @@ func (w *watch) sees() bool {
 	return w.file != nil
 }
 
-func (w *watch) run(f *os.File, closed func(queue, id string)) {
+func (w *watch) run(f *os.File, closed func(queue, session string)) {
 	data := make([]byte, 16<<10)
 	for {
 		n, err := f.Read(data)
@@ -106,13 +103,10 @@ func (w *watch) run(f *os.File, closed func(queue, id string)) {
 			// The kernel says so shortly before it unlocks the file.
 			time.Sleep(100 * time.Microsecond)
 			w.mu.Lock()
-			of := w.locks[ev.Wd]
-			delete(w.locks, ev.Wd)
+			queue := w.queues[ev.Wd]
+			delete(w.queues, ev.Wd)
 			w.mu.Unlock()
-			if of.queue == "" {
-				of.id = string(bytes.TrimRight(name, "\x00"))
-			}
-			closed(of.queue, of.id)
+			closed(queue, string(bytes.TrimRight(name, "\x00")))
 		}
 	}
 }

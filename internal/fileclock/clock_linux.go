@@ -30,7 +30,10 @@ func New() (Clock, error) {
 }
 
 // Now is the time, in nanoseconds.
-func (c Clock) Now() int64 { return int64(driver.Now().Add(-c.ahead)) }
+func (c Clock) Now() int64 { return c.At(driver.Now()) }
+
+// At is the time at a reading of driver.Now, which has just been made.
+func (c Clock) At(now driver.Instant) int64 { return int64(now.Add(-c.ahead)) }
 
 func (Clock) String() string { return "CLOCK_BOOTTIME" }
 

@@ -2,7 +2,11 @@
 
 package fileclock
 
-import "time"
+import (
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+)
 
 // Clock is the wall clock, the only one that processes share here.
 type Clock struct{ Boot string }
@@ -15,5 +19,8 @@ func New() (Clock, error) { return Clock{}, nil }
 
 // Now is the time, in nanoseconds.
 func (Clock) Now() int64 { return time.Now().UnixNano() }
+
+// At is Now: the reading of driver.Now is of another clock.
+func (c Clock) At(driver.Instant) int64 { return c.Now() }
 
 func (Clock) String() string { return "the wall clock" }
