@@ -49,19 +49,15 @@ var _ = rules.Add(rule{Name: "EndedContext", Says: []string{wrapsTheEnd}}, func(
 		"Keep":   a.Keep(ctx, held, t.TTL),
 		"Leave":  a.Leave(ctx, held, true),
 		"Close":  a.Close(ctx),
-		"Queues": listed(a.driver.Queues(ctx, "")),
-		"Cells":  listed(a.driver.Cells(ctx, "")),
+		"Queues": ended(a.driver.Queues(ctx, "")),
+		"Cells":  ended(a.driver.Cells(ctx, "")),
 	} {
-		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("%s with a context that has ended: %v", name, err)
-		}
+		t.FatalIf(!errors.Is(err, context.Canceled), "%s with a context that has ended: %v", name, err)
 	}
 	// Signals that are there may be delivered first.
 	for {
 		if _, err := b.Signals(ctx); err != nil {
-			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("Signals with a context that has ended: %v", err)
-			}
+			t.FatalIf(!errors.Is(err, context.Canceled), "Signals with a context that has ended: %v", err)
 			break
 		}
 	}
@@ -71,8 +67,8 @@ var _ = rules.Add(rule{Name: "EndedContext", Says: []string{wrapsTheEnd}}, func(
 	t.Is(suite.Of(b.Await(late, waiting)), context.DeadlineExceeded, "Await with a deadline that has passed")
 })
 
-// listed returns the error that a listing ends with.
-func listed[T any](all iter.Seq2[T, error]) (failed error) {
+// ended returns the error that a listing ends with.
+func ended[T any](all iter.Seq2[T, error]) (failed error) {
 	for _, err := range all {
 		failed = err
 	}
@@ -171,11 +167,7 @@ var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 		})
 		cancel()
 	}
-	select {
-	case r := <-results:
-		t.Fatalf("%s returned before anything has happened: %v", r.name, r.err)
-	default:
-	}
+	t.FatalIf(len(results) > 0, "a wait has ended before anything has happened")
 	t.swap(a.driver, set("c", cell.Version, "w"))
 	a.leave(held)
 	t.OK(a.driver.Ask(t.Ctx, "r", other.ID, driver.Revoke), "Ask")

@@ -13,29 +13,18 @@ var _ = rules.Add(rule{Name: "Check", Says: []string{
 	d := t.driver()
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
-	if len(d.Check(ctx)) == 0 {
-		t.Fatalf("Check tells nothing when its context has ended")
-	}
+	t.FatalIf(len(d.Check(ctx)) == 0, "Check tells nothing when its context has ended")
 	findings := d.Check(t.Ctx)
-	if len(findings) == 0 {
-		t.Fatalf("Check found nothing out")
-	}
+	t.FatalIf(len(findings) == 0, "Check found nothing out")
 	for _, f := range findings {
-		if f.Check == "" || f.Detail == "" {
-			t.Fatalf("a finding without a subject or a detail: %+v", f)
-		}
+		t.FatalIf(f.Check == "" || f.Detail == "", "a finding without a subject or a detail: %+v", f)
 		switch f.Status {
 		case driver.OK:
-			if f.Promise != "" || f.Remedy != "" {
-				t.Fatalf("nothing is wrong, and yet there is a remedy: %+v", f)
-			}
+			t.FatalIf(f.Promise != "" || f.Remedy != "", "nothing is wrong, and yet there is a remedy: %+v", f)
 		case driver.Warn, driver.Fail:
-			if f.Promise == "" || f.Remedy == "" {
-				t.Fatalf("something is wrong, and no promise or no remedy is named: %+v", f)
-			}
-			if f.Status == driver.Fail {
-				t.Fatalf("the backend under test fails its own examination: %+v", f)
-			}
+			t.FatalIf(f.Promise == "" || f.Remedy == "",
+				"something is wrong, and no promise or no remedy is named: %+v", f)
+			t.FatalIf(f.Status == driver.Fail, "the backend under test fails its own examination: %+v", f)
 		default:
 			t.Fatalf("a finding of no known status: %+v", f)
 		}

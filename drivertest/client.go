@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,10 +36,7 @@ func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
 	t.Helper()
 	opened := d.Now()
 	s, err := d.Open(t.Ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
-	if err != nil {
-		t.inTime(d, opened.Add(ttl))
-		t.Fatalf("Open: %v", err)
-	}
+	t.okBefore(d, opened.Add(ttl), err, "Open")
 	return &client{Opened: s, driver: d, t: t, opened: opened}
 }
 
@@ -54,15 +52,11 @@ func (c *client) inTime(err error) {
 func (c *client) join(r driver.Request) driver.Ticket {
 	c.t.Helper()
 	tk, err := c.Join(c.t.Ctx, r)
-	if c.inTime(err); err != nil {
-		c.t.Fatalf("Join of %q: %v", r.Queue, err)
-	}
-	if tk.ID != r.ID || tk.Queue != r.Queue {
-		c.t.Fatalf("Join of %s in %q returned the ticket %s in %q", r.ID, r.Queue, tk.ID, tk.Queue)
-	}
-	if tk.Held != (tk.Token != 0) {
-		c.t.Fatalf("Join: a ticket with Held %v has the token %d", tk.Held, tk.Token)
-	}
+	c.inTime(err)
+	c.t.FatalIf(err != nil, "Join of %q: %v", r.Queue, err)
+	c.t.FatalIf(tk.ID != r.ID || tk.Queue != r.Queue,
+		"Join of %s in %q returned the ticket %s in %q", r.ID, r.Queue, tk.ID, tk.Queue)
+	c.t.FatalIf(tk.Held != (tk.Token != 0), "Join: a ticket with Held %v has the token %d", tk.Held, tk.Token)
 	return tk
 }
 
@@ -70,9 +64,7 @@ func (c *client) join(r driver.Request) driver.Ticket {
 func (c *client) hold(r driver.Request) driver.Ticket {
 	c.t.Helper()
 	tk := c.join(r)
-	if !tk.Held {
-		c.t.Fatalf("%s of %d units waits, although it fits the capacity", r.Queue, r.Units)
-	}
+	c.t.FatalIf(!tk.Held, "%s of %d units waits, although it fits the capacity", r.Queue, r.Units)
 	return tk
 }
 
@@ -80,9 +72,7 @@ func (c *client) hold(r driver.Request) driver.Ticket {
 func (c *client) wait(r driver.Request) driver.Ticket {
 	c.t.Helper()
 	tk := c.join(r)
-	if tk.Held {
-		c.t.Fatalf("%s of %d units is held, although it does not fit the capacity", r.Queue, r.Units)
-	}
+	c.t.FatalIf(tk.Held, "%s of %d units is held, although it does not fit the capacity", r.Queue, r.Units)
 	return tk
 }
 
@@ -93,9 +83,8 @@ func (c *client) await(tk driver.Ticket) driver.Ticket {
 	if err != nil {
 		c.t.Fatalf("Await of %s: %v%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
 	}
-	if !got.Held || got.Token == 0 || got.ID != tk.ID || got.Queue != tk.Queue {
-		c.t.Fatalf("Await of %s in %q returned %+v", tk.ID, tk.Queue, got)
-	}
+	c.t.FatalIf(!got.Held || got.Token == 0 || got.ID != tk.ID || got.Queue != tk.Queue,
+		"Await of %s in %q returned %+v", tk.ID, tk.Queue, got)
 	return got
 }
 
@@ -136,9 +125,8 @@ func (c *client) waits(tk driver.Ticket) {
 func (c *client) leave(tk driver.Ticket) {
 	c.t.Helper()
 	err := c.Leave(c.t.Ctx, tk, true)
-	if c.inTime(err); err != nil {
-		c.t.Fatalf("Leave of %s in %q: %v", tk.ID, tk.Queue, err)
-	}
+	c.inTime(err)
+	c.t.FatalIf(err != nil, "Leave of %s in %q: %v", tk.ID, tk.Queue, err)
 }
 
 // gone makes sure that the ticket does not stand.
@@ -153,9 +141,8 @@ func (c *client) gone(tk driver.Ticket) {
 func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
 	c.t.Helper()
 	answer, err := c.Renew(c.t.Ctx, known)
-	if c.inTime(err); err != nil {
-		c.t.Fatalf("Renew: %v", err)
-	}
+	c.inTime(err)
+	c.t.FatalIf(err != nil, "Renew: %v", err)
 	states := map[string]driver.Renewed{}
 	for _, r := range answer {
 		if _, twice := states[r.ID]; twice {
@@ -188,6 +175,30 @@ func (c *client) beat(known ...driver.Ticket) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// over makes sure that the tickets have ended, with the session or without it, also for whoever renews them.
+func (c *client) over(tickets ...driver.Ticket) {
+	c.t.Helper()
+	c.endsIn(c.t.known(func() error {
+		answer, err := c.Renew(c.t.Ctx, tickets)
+		for _, r := range answer {
+			c.t.FatalIf(r.State != driver.Gone, "Renew of a ticket that has ended: %+v; it must be Gone", r)
+		}
+		c.t.FatalIf(err == nil && len(answer) != len(tickets), "Renew of %d tickets that have ended: %+v", len(tickets), answer)
+		return cmp.Or(err, driver.ErrGone)
+	}), "Renew of a ticket that has ended")
+	for _, tk := range tickets {
+		c.endsIn(c.t.known(func() error { return c.Leave(c.t.Ctx, tk, true) }), "Leave of a ticket that has ended")
+	}
+}
+
+// endsIn makes sure that the error is one of a ticket that has ended, with the session or without it.
+func (c *client) endsIn(err error, what string) {
+	c.t.Helper()
+	if !errors.Is(err, driver.ErrSession) {
+		c.t.Is(err, driver.ErrGone, "%s", what)
+	}
+}
+
 // snapshot reads a queue.
 func (t *trial) snapshot(d driver.Driver, queue string) driver.Queue {
 	t.Helper()
@@ -213,9 +224,8 @@ func (t *trial) stands(d driver.Driver, queue string, held, waiting []driver.Tic
 	for began := time.Now(); later && !is(q) && time.Since(began) < t.Patience; q = t.snapshot(d, queue) {
 		time.Sleep(time.Millisecond)
 	}
-	if !is(q) {
-		t.Fatalf("queue %q has %d held and %d waiting tickets to have, but is %+v", queue, len(held), len(waiting), q.Members)
-	}
+	t.FatalIf(!is(q),
+		"queue %q has %d held and %d waiting tickets to have, but is %+v", queue, len(held), len(waiting), q.Members)
 }
 
 // A claim is a ticket that gets its turn when the one in front runs out.
@@ -313,9 +323,7 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 			l.t.inTime(l.driver, l.end())
 			l.t.Fatalf("Renew in time, %v before the end: %+v, %v", l.end().Sub(now), r, err)
 		}
-		if r.Proof > now {
-			l.t.Fatalf("Renew returned the proof %v at %v", r.Proof, now)
-		}
+		l.t.FatalIf(r.Proof > now, "Renew returned the proof %v at %v", r.Proof, now)
 		l.proof = max(l.proof, r.Proof) // each is a promise
 		extended = sent
 		if each != nil {
@@ -325,4 +333,27 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 			return
 		}
 	}
+}
+
+// line has n tickets wait, each of another of the clients than the one before. Whoever makes progress has time.
+func line(n int, clients []*client, request func() driver.Request) []driver.Ticket {
+	t := clients[0].t
+	t.Helper()
+	tickets := make([]driver.Ticket, n)
+	for i := range n {
+		if i%100 == 0 {
+			t.Allow(0)
+		}
+		tickets[i] = clients[i%len(clients)].wait(request())
+	}
+	t.Allow(0)
+	return tickets
+}
+
+// spent are the exchanges of all the clients.
+func spent(clients []*client) (sum uint64) {
+	for _, c := range clients {
+		sum += c.driver.Exchanges()
+	}
+	return sum
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Thousands stand in line, and the very last is served, in order.
-var _ = rules.Add(rule{Name: "Crowd", Says: []string{
+var _ = rules.Add(rule{Name: "Crowd", Long: true, Says: []string{
 	firstCome,
 	"Await returns once the ticket is held.",
 }}, func(t *trial) {
@@ -24,14 +24,7 @@ var _ = rules.Add(rule{Name: "Crowd", Says: []string{
 	}
 	n := t.size(3000, 200)
 	front := clients[0].hold(t.exclusive("q"))
-	tickets := make([]driver.Ticket, n)
-	for i := range n {
-		if i%100 == 0 {
-			t.Allow(0) // whoever makes progress has time
-		}
-		tickets[i] = clients[i%sessions].wait(t.exclusive("q"))
-	}
-	t.Allow(0)
+	tickets := line(n, clients, func() driver.Request { return t.exclusive("q") })
 	ctx, progress := t.WhileProgress()
 	var served atomic.Int64 // the holder first
 	t.Parallel(n+1, func(i int) error {
@@ -62,13 +55,7 @@ var _ = rules.Add(rule{Name: "CrowdOfReaders", Says: []string{
 	clients := []*client{t.client(), t.client(), t.client()}
 	n := t.size(2000, 100)
 	w := clients[0].hold(writer("q"))
-	readers := make([]driver.Ticket, n)
-	for i := range n {
-		if i%100 == 0 {
-			t.Allow(0) // whoever makes progress has time
-		}
-		readers[i] = clients[i%3].wait(reader("q"))
-	}
+	readers := line(n, clients, func() driver.Request { return reader("q") })
 	last := clients[0].wait(writer("q"))
 	t.Allow(0)
 	t.Parallel(n+1, func(i int) error {

@@ -2,10 +2,10 @@ package drivertest
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // A renewal that comes too late revives nothing: others may have acted upon the end, or
@@ -14,39 +14,16 @@ var _ = rules.Add(rule{Name: "WhatHasEndedIsNotRenewed", Exclusive: true, Says: 
 	"A ticket that has not been renewed for the session's TTL leaves by itself, held or waiting.",
 	"Once a session is over every method returns ErrSession.",
 }}, func(t *trial) {
-	a, b := t.mortal(), t.client()
-	held := a.lease(a.hold(t.exclusive("q")))
-	t.Eventually("the end of a ticket that is not renewed", func() bool { return len(t.snapshot(b.driver, "q").Members) == 0 })
-	var answer []driver.Renewed
-	err := t.known(func() (err error) { answer, err = a.Renew(t.Ctx, []driver.Ticket{held.ticket}); return err })
-	if err != nil && !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Renew of a ticket that has ended: %v", err)
-	}
-	for _, r := range answer {
-		if r.State != driver.Gone {
-			t.Fatalf("Renew of a ticket that has ended: %+v; it must be Gone", r)
-		}
-	}
-	t.stands(b.driver, "q", nil, nil)
-
-	// Nor does one that names a ticket again, whose session stands.
-	c := t.mortal()
-	forgotten := c.lease(c.hold(t.exclusive("forgotten")))
+	a, b, c := t.mortal(), t.client(), t.mortal()
+	held, forgotten := a.lease(a.hold(t.exclusive("q"))), c.lease(c.hold(t.exclusive("forgotten")))
 	time.Sleep(t.TTL / 2)
-	if _, err := c.Renew(t.Ctx, nil); err != nil {
-		t.inTime(c.driver, forgotten.end())
-		t.Fatalf("Renew: %v", err)
-	}
+	t.okBefore(c.driver, forgotten.end(), suite.Err(c.Renew(t.Ctx, nil)), "Renew")
+	// One that names a ticket again, whose session stands, revives it as little as one of a session that has ended.
 	t.Eventually("the end of a ticket that is not named", func() bool { return len(t.snapshot(b.driver, "forgotten").Members) == 0 })
-	answer, err = c.Renew(t.Ctx, []driver.Ticket{forgotten.ticket})
-	if err != nil && !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Renew of a ticket that was not named until it had ended: %v", err)
-	}
-	for _, r := range answer {
-		if r.State != driver.Gone {
-			t.Fatalf("Renew of a ticket that was not named until it had ended: %+v; it must be Gone", r)
-		}
-	}
+	c.over(forgotten.ticket)
+	t.Eventually("the end of a ticket that is not renewed", func() bool { return len(t.snapshot(b.driver, "q").Members) == 0 })
+	a.over(held.ticket)
+	t.stands(b.driver, "q", nil, nil)
 })
 
 // Neither a renewal that does not name a ticket nor an eviction gives it more time, also if the Join of the evicted one is repeated.
@@ -64,33 +41,35 @@ var _ = rules.Add(rule{Name: "NothingIsProlonged", Exclusive: true, Says: []stri
 	left := func(queue string) time.Duration {
 		t.Helper()
 		m := t.snapshot(b.driver, queue).Members
-		if len(m) == 0 {
-			t.Fatalf("the ticket in %q does not stand", queue)
-		}
+		t.FatalIf(len(m) == 0, "the ticket in %q does not stand", queue)
 		return m[0].Left
 	}
-	for _, how := range []struct {
+	hows := []struct {
 		queue string
 		hold  time.Duration
-		do    func(driver.Ticket)
+		do    func(*client, driver.Ticket)
 	}{
-		{"not named", 0, func(driver.Ticket) { a.renew() }},
-		{"evicted", 0, func(tk driver.Ticket) { evict(tk); a.renew(tk) }},
-		{"evicted, with a fixed end", limit, func(tk driver.Ticket) { evict(tk); a.renew(tk) }},
-	} {
-		if how.hold > 0 && !t.fixes() {
-			continue
-		}
+		{"not named", 0, func(c *client, _ driver.Ticket) { c.renew() }},
+		{"evicted", 0, func(c *client, tk driver.Ticket) { evict(tk); c.renew(tk) }},
+		{"evicted, with a fixed end", limit, func(c *client, tk driver.Ticket) { evict(tk); c.renew(tk) }},
+	}
+	if !t.fixes() {
+		hows = hows[:2]
+	}
+	clients, tickets := make([]*client, len(hows)), make([]driver.Ticket, len(hows))
+	for i, how := range hows {
 		r := t.exclusive(how.queue)
 		r.Hold = how.hold
-		tk := a.hold(r)
-		time.Sleep(t.TTL / 2) // a part of its time is over
+		clients[i] = t.client()
+		tickets[i] = clients[i].hold(r)
+	}
+	time.Sleep(t.TTL / 2) // a part of their time is over
+	for i, how := range hows {
 		before := left(how.queue)
-		how.do(tk)
-		if after := left(how.queue); after > before+inexact {
-			t.Fatalf("a ticket that was %s had %v left before, and %v after", how.queue, before, after)
-		}
-		a.leave(tk)
+		how.do(clients[i], tickets[i])
+		after := left(how.queue)
+		t.FatalIf(after > before+inexact, "a ticket that was %s had %v left before, and %v after", how.queue, before, after)
+		clients[i].leave(tickets[i])
 	}
 	if t.world.Late == nil {
 		return
@@ -109,9 +88,8 @@ var _ = rules.Add(rule{Name: "NothingIsProlonged", Exclusive: true, Says: []stri
 	var got driver.Ticket
 	t.OK(t.known(func() (err error) { got, err = a.Join(t.Ctx, again(r)); return err }), "Join of an evicted ticket, repeated")
 	after := left(r.Queue)
-	if after > before+inexact {
-		t.Fatalf("an evicted ticket had %v left before its Join was repeated, and %v after", before, after)
-	}
+	t.FatalIf(after > before+inexact,
+		"an evicted ticket had %v left before its Join was repeated, and %v after", before, after)
 	if more := got.Proof.Add(a.TTL).Sub(a.driver.Now().Add(after)); more > inexact {
 		t.Fatalf("an evicted ticket that is joined again is proven for %v more than it stands", more)
 	}

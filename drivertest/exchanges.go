@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
@@ -16,10 +17,7 @@ var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
 	first := holder.hold(t.exclusive("q"))
 	clients := []*client{t.client(), t.client(), t.client(), t.client()}
 	n := t.size(1000, 100)
-	tickets := make([]driver.Ticket, n)
-	for i := range n {
-		tickets[i] = clients[i%4].wait(t.exclusive("q"))
-	}
+	tickets := line(n, clients, func() driver.Request { return t.exclusive("q") })
 	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
 	errs := make(chan error, n)
@@ -29,12 +27,7 @@ var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
 			errs <- err
 		})
 	}
-	count := func() (sum uint64) {
-		for _, c := range append(clients, holder) {
-			sum += c.driver.Exchanges()
-		}
-		return sum
-	}
+	count := func() uint64 { return spent(append(clients, holder)) }
 	last := t.quiet(count)
 	time.Sleep(2 * time.Second)
 	if now := count(); now != last {
@@ -56,11 +49,7 @@ var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
 			t.Fatalf("%d heartbeats for %d waiting tickets took %d exchanges", beats, len(known), used)
 		}
 	}
-	select {
-	case err := <-errs:
-		t.Fatalf("Await of a ticket that is not held returned: %v", err)
-	default:
-	}
+	t.FatalIf(len(errs) > 0, "Await of a ticket that is not held has returned")
 	t.stands(holder.driver, "q", []driver.Ticket{first}, tickets)
 	cancel()
 	for range n {
@@ -139,25 +128,13 @@ var _ = rules.Add(rule{Name: "HandOverCost", Says: []string{
 		clients := []*client{t.client(), t.client(), t.client()}
 		queue := fmt.Sprintf("of %d", n)
 		front := clients[0].hold(t.exclusive(queue))
-		tickets := make([]driver.Ticket, n)
-		for i := range n {
-			tickets[i] = clients[i%3].wait(t.exclusive(queue))
-		}
+		tickets := line(n, clients, func() driver.Request { return t.exclusive(queue) })
 		ctx, cancel := context.WithCancel(t.Ctx)
-		granted := make([]chan error, n)
+		granted := make([]<-chan error, n)
 		for i := range n {
-			granted[i] = make(chan error, 1)
-			t.Calls.Go(func() {
-				_, err := clients[i%3].Await(ctx, tickets[i])
-				granted[i] <- err
-			})
+			granted[i] = t.Done(func() error { return suite.Err(clients[i%3].Await(ctx, tickets[i])) })
 		}
-		count := func() (sum uint64) {
-			for _, c := range clients {
-				sum += c.driver.Exchanges()
-			}
-			return sum
-		}
+		count := func() uint64 { return spent(clients) }
 		last := t.quiet(count)
 		clients[0].leave(front)
 		const handOvers = 9
@@ -168,9 +145,8 @@ var _ = rules.Add(rule{Name: "HandOverCost", Says: []string{
 		t.OK(<-granted[handOvers], "Await of the ticket after %d hand-overs", handOvers)
 		used := count() - last
 		cancel()
-		if used > 6*(handOvers+1) {
-			t.Fatalf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
-		}
+		t.FatalIf(used > 6*(handOvers+1),
+			"%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
 		t.Logf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
 	}
 })

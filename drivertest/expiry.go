@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 const expires = "A ticket that has not been renewed for the session's TTL leaves by itself, held or waiting."
@@ -20,21 +21,7 @@ var _ = rules.Add(rule{Name: "ExpiryOfAHeldTicket", Exclusive: true, Says: []str
 	t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
 
 	// Whoever held it is told so, and cannot take it from the next one.
-	var answer []driver.Renewed
-	if err := t.known(func() (err error) {
-		answer, err = a.Renew(t.Ctx, []driver.Ticket{held.ticket})
-		return err
-	}); err == nil {
-		if len(answer) != 1 || answer[0].State != driver.Gone {
-			t.Fatalf("Renew of a ticket that has run out: %+v", answer)
-		}
-	} else if !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Renew of a ticket that has run out: %v", err)
-	}
-	leave := func() error { return a.Leave(t.Ctx, held.ticket, true) }
-	if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Leave of a ticket that has run out: %v", err)
-	}
+	a.over(held.ticket)
 	t.stands(c.driver, "q", []driver.Ticket{next.Ticket}, []driver.Ticket{last})
 })
 
@@ -110,10 +97,7 @@ var _ = rules.Add(rule{Name: "RenewOfAWaitingTicket", Says: []string{
 	waiting := a.leaseOfWaiting(t.exclusive("q"))
 	waiting.renewFor(5*a.TTL/2, nil)
 	b.leave(front)
-	if _, err := a.Await(t.Ctx, waiting.ticket); err != nil {
-		t.inTime(a.driver, waiting.end())
-		t.Fatalf("Await of a ticket that was renewed while it waited: %v", err)
-	}
+	t.okBefore(a.driver, waiting.end(), suite.Err(a.Await(t.Ctx, waiting.ticket)), "Await of a ticket that was renewed while it waited")
 })
 
 const proofSays = "Proof is the local time from which the backend guarantees a held ticket for the session's TTL, or for its Hold: no other ticket takes its place before."
@@ -134,9 +118,8 @@ var _ = rules.Add(rule{Name: "Proof", Across: true, Says: []string{
 	check := func(why string, l *lease) {
 		t.Helper()
 		now := l.driver.Now()
-		if l.proof > now || l.proof < now.Add(-limit) {
-			t.Fatalf("the proof %v is not in the time of the driver, where it is %v", l.proof, now)
-		}
+		t.FatalIf(l.proof > now || l.proof < now.Add(-limit),
+			"the proof %v is not in the time of the driver, where it is %v", l.proof, now)
 		entries = append(entries, entry{why, l, b.behind(t.exclusive(l.ticket.Queue))})
 	}
 	for i := range 4 { // at different parts of a TTL
@@ -158,10 +141,7 @@ var _ = rules.Add(rule{Name: "Proof", Across: true, Says: []string{
 		time.Sleep(part)
 		front.leave(first)
 		got, err := awaits.Await(t.Ctx, waiting.ticket)
-		if err != nil {
-			t.inTime(awaits.driver, waiting.end())
-			t.Fatalf("Await: %v", err)
-		}
+		t.okBefore(awaits.driver, waiting.end(), err, "Await")
 		check("from Await", awaits.lease(got))
 	}
 	for _, e := range entries {

@@ -24,9 +24,7 @@ var _ = rules.Add(rule{Name: "Follow", Across: true, Says: []string{
 	a, b := t.client(), t.client()
 	watcher := t.driver()
 	q := t.snapshot(watcher, "q")
-	if len(q.Members) != 0 || q.Version == "" || q.Name != "q" {
-		t.Fatalf("Follow of a queue that never was: %+v", q)
-	}
+	t.FatalIf(len(q.Members) != 0 || q.Version == "" || q.Name != "q", "Follow of a queue that never was: %+v", q)
 	quiet := func() {
 		t.Helper()
 		ctx, cancel := t.soon()
@@ -183,9 +181,8 @@ var _ = rules.Add(rule{Name: "Snapshots", Says: []string{
 	first, second, third := a.hold(r1), a.hold(r2), b.wait(r3)
 	r1.Note[0] = 'X' // the caller's bytes are the caller's
 	q := t.snapshot(b.driver, "q")
-	if q.Name != "q" || q.Kind != driver.Semaphore || q.Capacity != 5 || len(q.Members) != 3 || q.Version == "" {
-		t.Fatalf("the snapshot is %+v", q)
-	}
+	t.FatalIf(q.Name != "q" || q.Kind != driver.Semaphore || q.Capacity != 5 || len(q.Members) != 3 || q.Version == "",
+		"the snapshot is %+v", q)
 	if now := b.driver.Now(); q.Read > now || q.Read < now.Add(-limit) {
 		t.Fatalf("the snapshot was read at %v, and it is %v", q.Read, now)
 	}
@@ -199,17 +196,14 @@ var _ = rules.Add(rule{Name: "Snapshots", Says: []string{
 			got.Held != want.Held || got.Token != want.Token || got.Fixed != want.Fixed {
 			t.Fatalf("member %d is %+v, not %+v", i, got, want)
 		}
-		if got.Left <= 0 || got.Left > want.Left+time.Second {
-			t.Fatalf("member %d stands for %v, and not for %v at most", i, got.Left, want.Left)
-		}
-		if got.Since.IsZero() || i > 0 && got.Since.Before(q.Members[i-1].Since) {
-			t.Fatalf("member %d joined at %v", i, got.Since)
-		}
+		t.FatalIf(got.Left <= 0 || got.Left > want.Left+time.Second,
+			"member %d stands for %v, and not for %v at most", i, got.Left, want.Left)
+		t.FatalIf(got.Since.IsZero() || i > 0 && got.Since.Before(q.Members[i-1].Since),
+			"member %d joined at %v", i, got.Since)
 	}
 	if len(q.Members[0].Note) > 0 {
 		q.Members[0].Note[0] = 'X'
-		if string(t.snapshot(b.driver, "q").Members[0].Note) != "a note: \x00\xff ü" {
-			t.Fatalf("the note changed with the caller's slice")
-		}
+		t.FatalIf(string(t.snapshot(b.driver, "q").Members[0].Note) != "a note: \x00\xff ü",
+			"the note changed with the caller's slice")
 	}
 })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // Alone: a world may hang the clients of others, too.
@@ -53,9 +54,7 @@ var _ = rules.Add(rule{Name: "HangingBackend", Hook: "Hang", Alone: true, Says: 
 
 	// What became of the calls is open; repeated, they have happened once.
 	leave := func() error { return a.Leave(t.Ctx, held, true) }
-	if err := t.known(leave); err != nil && !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Leave, repeated: %v", err)
-	}
+	t.OK(suite.Unless(t.known(leave), driver.ErrGone), "Leave, repeated")
 	b.await(waiting)
 	for name, call := range map[string]func() error{
 		"Join": func() error { _, err := a.Join(t.Ctx, again(request)); return err },
@@ -73,9 +72,7 @@ var _ = rules.Add(rule{Name: "UnreachableBackend", Hook: "Unreachable", Says: []
 	done := t.Done(func() error { return t.world.Unreachable(t.Ctx) })
 	select {
 	case err := <-done:
-		if err == nil {
-			t.Fatalf("Open of a backend that is not there succeeds")
-		}
+		t.FatalIf(err == nil, "Open of a backend that is not there succeeds")
 		t.Logf("the reason given: %v", err)
 	case <-time.After(limit / 2):
 		t.Fatalf("Open of a backend that is not there still waits")

@@ -76,9 +76,8 @@ var _ = rules.Add(rule{Name: "HoldBeginsWithTheGrant", Says: []string{
 		t.Fatalf("Await of a ticket with a Hold, after the one in front has left: %v%s", err, t.state(a.driver, "q"))
 	}
 	for _, m := range t.snapshot(a.driver, "q").Members {
-		if m.ID == got.ID && !m.Fixed {
-			t.Fatalf("a ticket with a Hold that has waited is held without a fixed end: %+v", m)
-		}
+		t.FatalIf(m.ID == got.ID && !m.Fixed,
+			"a ticket with a Hold that has waited is held without a fixed end: %+v", m)
 	}
 	next.notBefore(got.Proof.Add(t.TTL), "by its Hold")
 })
@@ -110,10 +109,7 @@ var _ = rules.Add(rule{Name: "Keep", Says: []string{
 	keep(a, plain, t.TTL)
 
 	again := a.hold(t.fixed("again", t.TTL))
-	if err := a.Keep(t.Ctx, again, 10*limit); err != nil {
-		t.inTime(a.driver, again.Proof.Add(t.TTL))
-		t.Fatalf("Keep of a ticket before its end: %v", err)
-	}
+	t.okBefore(a.driver, again.Proof.Add(t.TTL), a.Keep(t.Ctx, again, 10*limit), "Keep of a ticket before its end")
 	keep(a, again, 2*t.TTL)
 
 	closed := t.client()
@@ -138,9 +134,7 @@ var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
 	}
 	t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
 	for _, m := range t.snapshot(a.driver, "q").Members {
-		if m.Fixed {
-			t.Fatalf("a Keep that was refused gave the ticket an end: %+v", m)
-		}
+		t.FatalIf(m.Fixed, "a Keep that was refused gave the ticket an end: %+v", m)
 	}
 
 	// Nothing makes an evicted ticket stand for longer.
@@ -148,10 +142,7 @@ var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
 	evicted := mortal.lease(mortal.hold(t.exclusive("evicted")))
 	short := a.hold(t.fixed("evicted, with an end", 10*limit))
 	for _, tk := range []driver.Ticket{evicted.ticket, short} {
-		if err := b.driver.Ask(t.Ctx, tk.Queue, tk.ID, driver.Evict); err != nil {
-			t.inTime(b.driver, evicted.end())
-			t.Fatalf("Ask: %v", err)
-		}
+		t.okBefore(b.driver, evicted.end(), b.driver.Ask(t.Ctx, tk.Queue, tk.ID, driver.Evict), "Ask")
 	}
 	next := b.behind(t.exclusive("evicted"))
 	for _, k := range []struct {
@@ -162,9 +153,8 @@ var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
 		if errors.Is(err, driver.ErrSession) {
 			t.inTime(b.driver, evicted.end())
 		}
-		if !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Keep of an evicted ticket, %q, for longer than it stands: %v; it must be ErrGone", k.tk.Queue, err)
-		}
+		t.FatalIf(!errors.Is(err, driver.ErrGone),
+			"Keep of an evicted ticket, %q, for longer than it stands: %v; it must be ErrGone", k.tk.Queue, err)
 	}
 	next.notBefore(evicted.end(), "which was evicted")
 	if m := t.snapshot(b.driver, short.Queue).Members; len(m) == 1 && m[0].Left > 15*limit {
@@ -188,9 +178,8 @@ var _ = rules.Add(rule{Name: "KeepByAnotherSession", Across: true, Says: []strin
 	t.Is(b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit), driver.ErrGone, "Keep of a ticket that does not stand")
 	c := t.client()
 	plain = c.hold(t.exclusive("plain"))
-	if err := b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit); err == nil {
-		t.Fatalf("Keep of another session's ticket without a fixed end succeeds")
-	}
+	t.FatalIf(b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit) == nil,
+		"Keep of another session's ticket without a fixed end succeeds")
 	if m := t.snapshot(b.driver, "plain").Members[0]; m.Fixed {
 		t.Fatalf("another session gave the ticket a fixed end: %+v", m)
 	}
@@ -207,7 +196,6 @@ var _ = rules.Add(rule{Name: "KeptTicketsEndCleanly", Says: []string{
 	held := a.hold(t.exclusive("q"))
 	next := b.behind(t.exclusive("q"))
 	t.OK(a.Keep(t.Ctx, held, t.TTL/4), "Keep")
-	if got := next.notBefore(0, "that was kept"); got.Inherited {
-		t.Fatalf("the next holder inherits from one that was kept after its work was done")
-	}
+	t.FatalIf(next.notBefore(0, "that was kept").Inherited,
+		"the next holder inherits from one that was kept after its work was done")
 })

@@ -1,81 +1,81 @@
 package drivertest
 
 import (
-	"errors"
-
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 const inheritedSays = "Inherited says that the last exclusive holder of the queue died or did not leave cleanly. With Request.Robust it is certain for a ticket that waited when that happened; else it may be wrong to the safe side. Without Robust it may be missing."
 
-// deaths are the ways in which an exclusive holder ends without leaving cleanly.
-var deaths = []struct {
+// A death is a way in which an exclusive holder ends without leaving cleanly.
+type death struct {
 	name string
 	die  func(t *trial, a *client, held driver.Ticket) // nil: it is not renewed
 	hold bool                                          // it was joined with a Hold, which runs out
-}{
-	{name: "left uncleanly", die: func(t *trial, a *client, held driver.Ticket) {
-		t.OK(a.Leave(t.Ctx, held, false), "Leave")
-	}},
-	{name: "session closed", die: func(t *trial, a *client, held driver.Ticket) {
-		t.OK(a.Close(t.Ctx), "Close")
-	}},
-	{name: "taken by force", die: func(t *trial, a *client, held driver.Ticket) {
-		t.OK(t.driver().Ask(t.Ctx, held.Queue, held.ID, driver.Force), "Ask")
-	}},
-	{name: "not renewed"},
-	{name: "not done when its Hold ran out", hold: true},
 }
 
-var _ = rules.Add(rule{Name: "Inherited", Exclusive: true, Across: true, Says: []string{
-	inheritedSays,
-}}, func(t *trial) {
-	if held := t.client().hold(t.exclusive("new")); held.Inherited {
-		t.Fatalf("the first holder of all inherits")
+func (t *trial) deaths() []death {
+	all := []death{
+		{name: "left uncleanly", die: func(t *trial, a *client, held driver.Ticket) {
+			t.OK(a.Leave(t.Ctx, held, false), "Leave")
+		}},
+		{name: "session closed", die: func(t *trial, a *client, held driver.Ticket) {
+			t.OK(a.Close(t.Ctx), "Close")
+		}},
+		{name: "taken by force", die: func(t *trial, a *client, held driver.Ticket) {
+			t.OK(t.driver().Ask(t.Ctx, held.Queue, held.ID, driver.Force), "Ask")
+		}},
+		{name: "not renewed"},
+		{name: "not done when its Hold ran out", hold: true},
 	}
+	if !t.fixes() {
+		return all[:len(all)-1]
+	}
+	return all
+}
+
+// holder has a client of its own hold what the request asks for, until it dies.
+func (d death) holder(t *trial, r driver.Request) (held driver.Ticket, die func()) {
+	t.Helper()
+	a := t.client()
+	if d.hold {
+		r.Hold = t.TTL / 4
+	} else if d.die == nil {
+		a = t.mortal()
+	}
+	held = a.hold(r)
+	return held, func() {
+		if d.die != nil {
+			d.die(t, a, held)
+		}
+	}
+}
+
+var _ = rules.Add(rule{Name: "Inherited", Exclusive: true, Across: true, Says: []string{inheritedSays}}, func(t *trial) {
+	t.FatalIf(t.client().hold(t.exclusive("new")).Inherited, "the first holder of all inherits")
 	b := t.client()
-	for _, d := range deaths {
-		if d.hold && !t.fixes() {
-			continue
+	heirs := map[string]driver.Ticket{} // or none, if none waits
+	for _, d := range t.deaths() {
+		for _, queue := range []string{d.name, d.name + ", nobody waiting"} {
+			held, die := d.holder(t, t.exclusive(queue))
+			t.FatalIf(held.Inherited, "the first holder of the queue %q: %+v", queue, held)
+			heirs[queue] = driver.Ticket{}
+			if queue == d.name {
+				heirs[queue] = b.join(t.exclusive(queue))
+				b.beat(heirs[queue])
+			}
+			die()
 		}
-		for _, waits := range []bool{true, false} {
-			queue := d.name
-			if !waits {
-				queue += ", nobody waiting"
-			}
-			a, r := t.client(), t.exclusive(queue)
-			switch {
-			case d.hold:
-				r = t.fixed(queue, t.TTL/4)
-			case d.die == nil:
-				a = t.mortal()
-			}
-			held := a.hold(r)
-			if held.Inherited {
-				t.Fatalf("the first holder of the queue %q: %+v", queue, held)
-			}
-			var heir driver.Ticket
-			if waits {
-				heir = b.join(t.exclusive(queue))
-				b.beat(heir)
-			}
-			if d.die != nil {
-				d.die(t, a, held)
-			}
-			if !waits {
-				t.Eventually("the holder is gone", func() bool { return len(t.snapshot(b.driver, queue).Members) == 0 })
-				heir = b.join(t.exclusive(queue))
-			}
-			got := b.await(heir)
-			if !got.Inherited {
-				t.Fatalf("the next holder does not inherit, although the last was %s", queue)
-			}
-			after := b.wait(t.exclusive(queue))
-			b.leave(got)
-			if got := b.await(after); got.Inherited {
-				t.Fatalf("a ticket that waited inherits, although the last holder left cleanly")
-			}
+	}
+	for queue, heir := range heirs {
+		if heir.ID == "" {
+			t.Eventually("the holder is gone", func() bool { return len(t.snapshot(b.driver, queue).Members) == 0 })
+			heir = b.join(t.exclusive(queue))
 		}
+		t.FatalIf(!b.await(heir).Inherited, "the next holder does not inherit, although the last was %s", queue)
+		after := b.wait(t.exclusive(queue))
+		b.leave(heir)
+		t.FatalIf(b.await(after).Inherited, "a ticket that waited inherits, although the last holder left cleanly")
 	}
 })
 
@@ -89,31 +89,24 @@ var _ = rules.Add(rule{Name: "InheritedAmongReaders", Says: []string{
 	r := a.hold(reader("q"))
 	w := b.wait(writer("q"))
 	t.OK(a.Leave(t.Ctx, r, false), "Leave")
-	if got := b.await(w); got.Inherited {
-		t.Fatalf("a writer inherits from a reader")
-	}
+	t.FatalIf(b.await(w).Inherited, "a writer inherits from a reader")
 	r1 := a.wait(reader("q"))
 	r2 := a.wait(reader("q"))
 	w2 := a.wait(writer("q"))
 	t.OK(b.Leave(t.Ctx, w, false), "Leave")
 	for _, r := range []driver.Ticket{r1, r2} {
-		if got := a.await(r); !got.Inherited {
-			t.Fatalf("a reader is not told that the last writer did not leave cleanly")
-		}
+		t.FatalIf(!a.await(r).Inherited, "a reader is not told that the last writer did not leave cleanly")
 		a.leave(r)
 	}
-	if got := a.await(w2); !got.Inherited {
-		t.Fatalf("a writer behind readers is not told that the last writer did not leave cleanly")
-	}
+	t.FatalIf(!a.await(w2).Inherited, "a writer behind readers is not told that the last writer did not leave cleanly")
 
 	// Each of them is alone.
 	t.OK(a.Leave(t.Ctx, a.hold(writer("alone")), false), "Leave")
 	for range 2 {
 		b.leave(b.hold(reader("alone")))
 	}
-	if got := b.hold(writer("alone")); !got.Inherited {
-		t.Fatalf("a writer after readers is not told that the last writer did not leave cleanly")
-	}
+	t.FatalIf(!b.hold(writer("alone")).Inherited,
+		"a writer after readers is not told that the last writer did not leave cleanly")
 })
 
 const exclusiveSays = "An exclusive holder is one beside which no other holds, and whose units are the whole capacity, or more if that was lowered, when it leaves."
@@ -131,24 +124,12 @@ var _ = rules.Add(rule{Name: "InheritedAfterResize", Says: []string{inheritedSay
 			}
 		}
 	}
-	for _, d := range deaths {
-		if d.hold && !t.fixes() {
-			continue
-		}
-		a, r := t.client(), permits(d.name, 3, 3)
-		switch {
-		case d.hold:
-			r.Hold = t.TTL / 4
-		case d.die == nil:
-			a = t.mortal()
-		}
-		held := a.hold(r)
+	for _, d := range t.deaths() {
+		_, die := d.holder(t, permits(d.name, 3, 3))
 		first, second, last := b.join(one(d.name)), b.join(one(d.name)), b.join(one(d.name))
 		t.resized(b.driver, d.name, 2)
 		b.beat(first, second, last)
-		if d.die != nil {
-			d.die(t, a, held)
-		}
+		die()
 		inherits(true, "two that are granted at once, the last holder of all permits was "+d.name, first, second)
 		b.leave(first)
 		inherits(true, "one that waited since then, the last holder of all permits was "+d.name, last)
@@ -198,18 +179,10 @@ var _ = rules.Add(rule{Name: "InheritedIsRepeated", Exclusive: true, Says: []str
 	heir := b.wait(r)
 	granted := b.awaiting(heir)
 	t.OK(a.Leave(t.Ctx, held, false), "Leave")
-	if got := granted(); !got.Inherited {
-		t.Fatalf("the news of the grant do not say Inherited")
-	}
+	t.FatalIf(!granted().Inherited, "the news of the grant do not say Inherited")
 	for range 2 {
-		if got := b.await(heir); !got.Inherited {
-			t.Fatalf("Await does not report Inherited")
-		}
-		if got := b.hold(again(r)); !got.Inherited {
-			t.Fatalf("a repeated Join does not report Inherited")
-		}
+		t.FatalIf(!b.await(heir).Inherited, "Await does not report Inherited")
+		t.FatalIf(!b.hold(again(r)).Inherited, "a repeated Join does not report Inherited")
 	}
-	if err := b.Leave(t.Ctx, heir, false); err != nil && !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Leave: %v", err)
-	}
+	t.OK(suite.Unless(b.Leave(t.Ctx, heir, false), driver.ErrGone), "Leave")
 })

@@ -45,14 +45,12 @@ var _ = rules.Add(rule{Name: "JoinStaysAsItWas", Says: []string{joinAgainSays}},
 	same := func(about string) {
 		t.Helper()
 		after := t.snapshot(a.driver, "q")
-		if len(after.Members) != 2 || after.Kind != before.Kind || after.Capacity != before.Capacity {
-			t.Fatalf("Join, repeated with %s, made %+v of %+v", about, after, before)
-		}
+		t.FatalIf(len(after.Members) != 2 || after.Kind != before.Kind || after.Capacity != before.Capacity,
+			"Join, repeated with %s, made %+v of %+v", about, after, before)
 		for i, m := range after.Members {
 			was := before.Members[i]
-			if m.ID != was.ID || m.Units != was.Units || m.Held != was.Held || m.Token != was.Token || m.Fixed || string(m.Note) != string(was.Note) {
-				t.Fatalf("Join, repeated with %s, made %+v of %+v", about, m, was)
-			}
+			t.FatalIf(m.ID != was.ID || m.Units != was.Units || m.Held != was.Held || m.Token != was.Token || m.Fixed || string(m.Note) != string(was.Note),
+				"Join, repeated with %s, made %+v of %+v", about, m, was)
 		}
 	}
 	for _, r := range []driver.Request{r1, r2} {
@@ -65,18 +63,14 @@ var _ = rules.Add(rule{Name: "JoinStaysAsItWas", Says: []string{joinAgainSays}},
 				continue
 			}
 			tk, err := a.Join(t.Ctx, again(other))
-			if err != nil || tk.Held != (r.ID == held.ID) {
-				t.Fatalf("Join, repeated with %s: %+v, %v", about, tk, err)
-			}
+			t.FatalIf(err != nil || tk.Held != (r.ID == held.ID), "Join, repeated with %s: %+v, %v", about, tk, err)
 			same(about)
 		}
 		for about, other := range map[string]driver.Request{
 			"another capacity": permits("q", 3, 6), "another kind": {Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity},
 		} {
 			other.ID = r.ID
-			if _, err := a.Join(t.Ctx, again(other)); err != nil && !errors.Is(err, driver.ErrMismatch) {
-				t.Fatalf("Join, repeated with %s: %v", about, err)
-			}
+			t.OK(suite.Unless(suite.Err(a.Join(t.Ctx, again(other))), driver.ErrMismatch), "Join, repeated with %s", about)
 			same(about)
 		}
 	}

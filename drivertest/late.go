@@ -1,180 +1,139 @@
 package drivertest
 
 import (
-	"errors"
-	"testing"
+	"cmp"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // What the backend guarantees begins before it answers. Whoever counts from a late
 // answer believes in the ticket for longer than it stands.
 var _ = rules.Add(rule{Name: "LateAnswers", Hook: "Late", Says: []string{
-	proofSays,
-	"the local time before it was read",
-	"from Queue.Read: how long it stands if nothing renews it",
+	proofSays, "the local time before it was read", "from Queue.Read: how long it stands if nothing renews it",
 }}, func(t *trial) {
-	l := &latecomer{t, t.client(), t.client()}
-	l.all("one for all", t.exclusive)
-	if !testing.Short() {
-		l.all("permits", func(queue string) driver.Request { return permits(queue, 2, 3) })
+	lasts := 2 * t.TTL
+	requests := map[string]func(queue string) driver.Request{
+		"one for all": t.exclusive,
+		"permits":     func(queue string) driver.Request { return permits(queue, 2, 3) },
 	}
 	if t.fixes() {
-		l.fixed()
+		requests["fixed"] = func(queue string) driver.Request { return t.fixed(queue, lasts) }
+	}
+	var all []*latecomer
+	for about, request := range requests {
+		for _, method := range []string{"Join", "Join, repeated", "Renew", "Await", "Follow"} {
+			if r := request(about + "/" + method); r.Hold > 0 || method != "Follow" {
+				all = append(all, t.latecomer(method, r))
+			}
+		}
+	}
+	for _, l := range all {
+		l.client = t.session(l.driver, lasts)
+		l.begin()
+	}
+	resume := t.world.Late()
+	for _, l := range all {
+		l.done = t.Done(func() error { return t.known(l.call) })
+	}
+	time.Sleep(t.TTL / 2)
+	resume()
+	var next []*claim
+	b := t.client()
+	for _, l := range all {
+		t.okBefore(l.driver, l.opened.Add(l.TTL), <-l.done, "%s of %q, with a late answer", l.method, l.r.Queue)
+		next = append(next, b.behind(another(l.r)))
+	}
+	for i, l := range all {
+		next[i].notBefore(l.end, "by a late answer of "+l.method)
 	}
 })
 
-// latecomer makes calls whose answers are late.
+// latecomer makes a call whose answer is late.
 type latecomer struct {
-	t        *trial
-	front, b *client
+	*client
+	t      *trial
+	driver driver.Driver
+	front  *client // holds before it
+	method string
+	r      driver.Request
+
+	first, own driver.Ticket
+	granted    <-chan error
+	done       <-chan error
+	end        driver.Instant // by the answer
 }
 
-// late makes calls, one after the other, whose answers come after half a TTL. A call
-// that fails meanwhile is repeated.
-func (l *latecomer) late(c *client, what string, calls ...func() error) {
-	t := l.t
+// latecomer is one whose connections have been made: what waits for one is not sent
+// when its answer is to be late.
+func (t *trial) latecomer(method string, r driver.Request) *latecomer {
 	t.Helper()
-	done := make(chan error, 1)
-	resume := t.world.Late()
-	t.Calls.Go(func() {
-		for _, call := range calls {
-			if err := t.known(call); err != nil {
-				done <- err
-				return
-			}
-		}
-		done <- nil
-	})
-	time.Sleep(t.TTL / 2)
-	resume()
-	if err := <-done; err != nil {
-		t.inTime(c.driver, c.opened.Add(c.TTL))
-		t.Fatalf("%s, with a late answer: %v", what, err)
+	l := &latecomer{t: t, driver: t.driver(), front: t.client(), method: method, r: r}
+	c := t.session(l.driver, 10*limit)
+	tk := c.join(t.exclusive("before " + newID()))
+	c.renew(tk)
+	c.leave(tk)
+	t.snapshot(l.driver, tk.Queue)
+	return l
+}
+
+// begin does what comes before the call.
+func (l *latecomer) begin() {
+	l.t.Helper()
+	switch l.method {
+	case "Join":
+	case "Await":
+		l.first = l.front.hold(another(l.r))
+		l.own = l.wait(l.r)
+		l.granted = l.t.Done(func() error {
+			return l.t.known(func() error {
+				got, err := l.Await(l.t.Ctx, l.own)
+				l.proven(got.Proof)
+				return err
+			})
+		})
+	default:
+		l.own = l.hold(l.r)
+		l.r.Retry = true
 	}
 }
 
-// until checks that nobody else holds before the end that the answer gave.
-func (l *latecomer) until(end driver.Instant, r driver.Request, why string) {
-	l.t.Helper()
-	next := l.b.behind(another(r))
-	next.notBefore(end, why)
-	next.stop()
-	l.t.Allow(0) // for the next part
-}
+// proven notes until when the ticket is guaranteed.
+func (l *latecomer) proven(proof driver.Instant) { l.end = proof.Add(cmp.Or(l.r.Hold, l.TTL)) }
 
-// mortal is a client whose connections have been made: what waits for one is not sent
-// when its answer is to be late.
-func (l *latecomer) mortal() *client {
-	a := l.t.mortal()
-	tk := a.join(l.t.exclusive("before " + newID()))
-	a.renew(tk)
-	a.leave(tk)
-	l.t.snapshot(a.driver, tk.Queue)
-	return a
-}
-
-func (l *latecomer) join(c *client, r driver.Request) (got driver.Ticket) {
-	l.t.Helper()
-	l.late(c, "Join", func() (err error) {
-		got, err = c.Join(l.t.Ctx, r)
-		r.Retry = true
-		return err
-	})
-	return got
-}
-
-func (l *latecomer) await(r driver.Request) (c *client, got driver.Ticket) {
-	t := l.t
-	t.Helper()
-	first := l.front.hold(another(r))
-	c = l.mortal()
-	waiting := c.wait(r)
-	granted := make(chan error, 1)
-	t.Calls.Go(func() {
-		granted <- t.known(func() (err error) { got, err = c.Await(t.Ctx, waiting); return err })
-	})
-	l.late(c, "Leave and Await", func() error {
-		if err := l.front.Leave(t.Ctx, first, true); !errors.Is(err, driver.ErrGone) {
+func (l *latecomer) call() error {
+	switch l.method {
+	case "Await":
+		if err := suite.Unless(l.front.Leave(l.t.Ctx, l.first, true), driver.ErrGone); err != nil {
 			return err
 		}
-		return nil
-	}, func() error { return <-granted })
-	return c, got
-}
-
-// renew returns the proof of a late renewal.
-func (l *latecomer) renew(c *client, tk driver.Ticket) (proof driver.Instant) {
-	l.t.Helper()
-	l.late(c, "Renew", func() error {
-		answer, err := c.Renew(l.t.Ctx, []driver.Ticket{tk})
-		if err != nil {
-			return err
-		}
-		if len(answer) != 1 || answer[0].State != driver.Kept {
+		return <-l.granted
+	case "Renew":
+		answer, err := l.Renew(l.t.Ctx, []driver.Ticket{l.own})
+		if err == nil && (len(answer) != 1 || answer[0].State != driver.Kept) {
 			return driver.ErrGone
 		}
-		proof = answer[0].Proof
-		return nil
-	})
-	return proof
+		for _, r := range answer {
+			l.proven(r.Proof)
+		}
+		return err
+	case "Follow":
+		q, err := l.driver.Follow(l.t.Ctx, l.r.Queue, "")
+		for _, m := range q.Members {
+			l.end = q.Read.Add(m.Left)
+		}
+		return err
+	default:
+		got, err := l.Join(l.t.Ctx, l.r)
+		l.r.Retry = true
+		l.proven(got.Proof)
+		return err
+	}
 }
 
 // another asks for the same, without a fixed end.
 func another(r driver.Request) driver.Request {
-	r.ID, r.Hold = newID(), 0
+	r.ID, r.Hold, r.Retry = newID(), 0, false
 	return r
-}
-
-func (l *latecomer) all(about string, request func(queue string) driver.Request) {
-	t := l.t
-	t.Helper()
-	a := l.mortal()
-	r := request(about + "/join")
-	l.until(a.lease(l.join(a, r)).end(), r, "by the proof of a late Join")
-
-	a = l.mortal()
-	r = request(about + "/join again")
-	a.hold(r)
-	l.until(a.lease(l.join(a, again(r))).end(), r, "by the proof of a late Join, repeated")
-
-	a = l.mortal()
-	r = request(about + "/renew")
-	l.until(l.renew(a, a.hold(r)).Add(a.TTL), r, "by the proof of a late Renew")
-
-	r = request(about + "/await")
-	a, got := l.await(r)
-	l.until(got.Proof.Add(a.TTL), r, "by the proof of a late Await")
-}
-
-func (l *latecomer) fixed() {
-	t := l.t
-	t.Helper()
-	fixed := func(queue string) driver.Request { return t.fixed(queue, t.TTL) }
-	a := l.mortal()
-	r := fixed("fixed/join")
-	l.until(l.join(a, r).Proof.Add(r.Hold), r, "by its Hold and the proof of a late Join")
-
-	a = l.mortal()
-	r = fixed("fixed/join again")
-	a.hold(r)
-	l.until(l.join(a, again(r)).Proof.Add(r.Hold), r, "by its Hold and the proof of a late Join, repeated")
-
-	a = l.mortal()
-	r = fixed("fixed/renew")
-	l.until(l.renew(a, a.hold(r)).Add(r.Hold), r, "by its Hold and the proof of a late Renew")
-
-	r = fixed("fixed/await")
-	_, got := l.await(r)
-	l.until(got.Proof.Add(r.Hold), r, "by its Hold and the proof of a late Await")
-
-	a = l.mortal()
-	r = fixed("fixed/follow")
-	a.hold(r)
-	var q driver.Queue
-	l.late(a, "Follow", func() (err error) { q, err = a.driver.Follow(t.Ctx, r.Queue, ""); return err })
-	for _, m := range q.Members {
-		l.until(q.Read.Add(m.Left), r, "by a late snapshot")
-	}
 }

@@ -109,9 +109,8 @@ var _ = rules.Add(rule{Name: "LeftWhileItsJoinIsRepeated", Exclusive: true, Says
 			if errors.Is(err, driver.ErrGone) {
 				break
 			}
-			if err != nil || tk.Token != held.Token && tk.Held {
-				t.Fatalf("Join of a ticket with token %d that is taken away: %+v, %v", held.Token, tk, err)
-			}
+			t.FatalIf(err != nil || tk.Token != held.Token && tk.Held,
+				"Join of a ticket with token %d that is taken away: %+v, %v", held.Token, tk, err)
 		}
 		t.OK(<-forced, "Ask to force")
 		t.stands(a.driver, "q", nil, nil)
@@ -145,9 +144,8 @@ var _ = rules.Add(rule{Name: "LeaveOfAnotherSession", Exclusive: true, Says: []s
 	a.gone(held)
 
 	// One without a fixed end is not another session's to leave.
-	if err := a.Leave(t.Ctx, driver.Ticket{ID: next.ID, Queue: "q"}, true); err == nil {
-		t.Fatalf("Leave of another session's ticket without a fixed end succeeds")
-	}
+	t.FatalIf(a.Leave(t.Ctx, driver.Ticket{ID: next.ID, Queue: "q"}, true) == nil,
+		"Leave of another session's ticket without a fixed end succeeds")
 	t.stands(a.driver, "q", []driver.Ticket{next}, nil)
 	t.OK(b.Keep(t.Ctx, next, 10*limit), "Keep")
 	a.leave(driver.Ticket{ID: next.ID, Queue: "q"})

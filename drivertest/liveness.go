@@ -30,9 +30,7 @@ var _ = rules.Add(rule{Name: "Liveness", Processes: true, Says: []string{
 	}
 	t.stands(b.driver, "q", []driver.Ticket{held}, []driver.Ticket{next})
 	child.Kill()
-	if got := b.await(next); !got.Inherited {
-		t.Fatalf("the next holder does not inherit from a session that died")
-	}
+	t.FatalIf(!b.await(next).Inherited, "the next holder does not inherit from a session that died")
 
 	// The death of the only owner is noticed long before the TTL.
 	other := t.elsewhere()

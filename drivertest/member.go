@@ -59,9 +59,7 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 					kept++
 				}
 			}
-			if who == a && (err != nil || kept < len(well)) {
-				t.Fatalf("%s: Renew keeps %+v, %v", damage.What, answer, err)
-			}
+			t.FatalIf(who == a && (err != nil || kept < len(well)), "%s: Renew keeps %+v, %v", damage.What, answer, err)
 		}
 		tk := b.hold(t.exclusive("another"))
 		b.leave(tk)
@@ -82,9 +80,8 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 				seen++
 			}
 		}
-		if seen != 2*len(well) {
-			t.Fatalf("%s: of %d other names %d are listed: %v", damage.What, 2*len(well), seen, failed)
-		}
+		t.FatalIf(seen != 2*len(well),
+			"%s: of %d other names %d are listed: %v", damage.What, 2*len(well), seen, failed)
 		brief(damage.What+": Leave", func(ctx context.Context) error {
 			return errors.Join(a.Leave(ctx, held, true), b.Leave(ctx, waiting, true))
 		})

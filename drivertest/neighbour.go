@@ -1,20 +1,12 @@
 package drivertest
 
-import (
-	"os"
-	"path/filepath"
-)
-
 // A backend in files shares them with whatever else runs in the process of a client: the kernel may
 // drop locks of the whole process when any descriptor of a file is closed.
 var _ = rules.Add(rule{Name: "NeighbourInTheProcess", Hook: "Files", Processes: true, Says: []string{
 	theRule,
 	tokensGrow,
 }}, func(t *trial) {
-	file := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := t.log()
 	long := 10 * limit // what dies has to wait for nothing
 	visit := func() {
 		d := t.elsewhere()
@@ -22,9 +14,7 @@ var _ = rules.Add(rule{Name: "NeighbourInTheProcess", Hook: "Files", Processes: 
 		if err == nil {
 			err = d.Close()
 		}
-		if err != nil {
-			t.Fatalf("a process that comes and goes: %v", err)
-		}
+		t.FatalIf(err != nil, "a process that comes and goes: %v", err)
 	}
 	visit() // makes the files
 	files := t.world.Files()
@@ -38,10 +28,6 @@ var _ = rules.Add(rule{Name: "NeighbourInTheProcess", Hook: "Files", Processes: 
 	for range t.size(20, 6) { // the last that ends, and the first that comes, may clean up
 		visit()
 	}
-	select {
-	case err := <-stay:
-		t.Fatalf("a process in which a neighbour opens and closes files: %v", err)
-	default:
-	}
+	t.FatalIf(len(stay) > 0, "a process in which a neighbour opens and closes files has ended")
 	t.oneAtATime(file)
 })

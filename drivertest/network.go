@@ -17,72 +17,18 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// A network is what is between one client and the servers.
-type network struct {
-	t       *trial
-	filters func() (requests, replies testserver.Filter)
-
-	mu      sync.Mutex
-	proxies map[string]*testserver.Proxy
-}
-
-// at is where the client finds a server.
-func (n *network) at(server string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.proxies == nil {
-		n.proxies = map[string]*testserver.Proxy{}
-	}
-	p := n.proxies[server]
-	if p == nil {
-		var err error
-		if p, err = testserver.RunProxy(server, testserver.ProxyOptions{Filters: n.filters}); err != nil {
-			n.t.Errorf("%v", err)
-			return server
-		}
-		n.t.Cleanup(p.Close)
-		n.proxies[server] = p
-	}
-	return p.Addr
-}
-
-func (n *network) each(f func(*testserver.Proxy)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, p := range n.proxies {
-		f(p)
-	}
-}
-
-func (n *network) connections() (all int) {
-	n.each(func(p *testserver.Proxy) { all += p.Connections() })
-	return all
-}
-
-// silence has one of the connections lead nowhere any more.
-func (n *network) silence(i int) {
-	n.each(func(p *testserver.Proxy) {
-		if i >= 0 {
-			p.Silence(i)
-		}
-		i -= p.Connections()
-	})
-}
-
-// restore lets the client close what it has.
-func (n *network) restore() { n.each(func(p *testserver.Proxy) { p.Resume(); p.Cut() }) }
-
 // via opens a driver behind a network of its own.
-func (t *trial) via() (driver.Driver, *network) {
+func (t *trial) via() (driver.Driver, *suite.Network) {
 	t.Helper()
-	n := &network{t: t}
-	d, err := t.world.Via(t.Ctx, n.at)
+	n := &suite.Network{TB: t}
+	d, err := t.world.Via(t.Ctx, n.At)
 	t.OK(err, "open a driver")
-	t.Later(func() { n.restore(); t.OK(d.Close(), "Close") })
+	t.closes(func() error { n.Restore(); return d.Close() })
 	return d, n
 }
 
@@ -115,7 +61,7 @@ func (c *client) keepalive(each func(began driver.Instant), known ...driver.Tick
 // A follower waits for all that can come to a client.
 type follower struct {
 	*client
-	network *network
+	network *suite.Network
 	name    string
 	own     driver.Ticket // is held
 	front   driver.Ticket // of another client, behind which one of this one waits
@@ -192,7 +138,7 @@ func (f *follower) missing(within time.Duration) (all []string, last time.Durati
 }
 
 // Each connection of a client is silent in turn, each for another client: packets are dropped, and no end comes.
-var _ = rules.Add(rule{Name: "Deaf", Hook: "Via", Says: []string{
+var _ = rules.Add(rule{Name: "Deaf", Long: true, Hook: "Via", Says: []string{
 	"What was to come over a connection that is silent, though nobody has ended it, comes within two TTLs of the session.",
 }}, func(t *trial) {
 	ttl := max(2*t.TTL, 2*time.Second)
@@ -200,12 +146,12 @@ var _ = rules.Add(rule{Name: "Deaf", Hook: "Via", Says: []string{
 	plain := t.client()
 	all := []*follower{t.follower(plain, "none", ttl)} // which says how late things are anyway
 	time.Sleep(ttl / 2)
-	for i := range min(all[0].network.connections(), 8) {
+	for i := range min(all[0].network.Connections(), 8) {
 		all = append(all, t.follower(plain, fmt.Sprint("connection ", i), ttl))
 	}
 	time.Sleep(ttl / 2)
 	for i, f := range all {
-		f.network.silence(i - 1)
+		f.network.Silence(i - 1)
 		f.mu.Lock()
 		f.since = f.driver.Now()
 		f.mu.Unlock()
@@ -214,9 +160,7 @@ var _ = rules.Add(rule{Name: "Deaf", Hook: "Via", Says: []string{
 		plain.leave(f.front)
 		t.swap(plain.driver, set(f.name, f.cell.Version, "w"))
 		plain.hold(t.exclusive(f.name + "/queue"))
-		if err := plain.driver.Ask(t.Ctx, f.own.Queue, f.own.ID, driver.Revoke); err != nil && !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Ask: %v", err)
-		}
+		t.OK(suite.Unless(plain.driver.Ask(t.Ctx, f.own.Queue, f.own.ID, driver.Revoke), driver.ErrGone), "Ask")
 	}
 	t.Eventually("what comes to a client all of whose connections work", func() bool {
 		missing, _ := all[0].missing(limit)
@@ -256,7 +200,7 @@ var _ = rules.Add(rule{Name: "Mute", Hook: "Via", Says: []string{
 		return took
 	}
 	muted := since("muted", a)
-	n.each((*testserver.Proxy).Late)
+	n.Each((*testserver.Proxy).Late)
 	usual := <-since("dead", dead) // says how late things are anyway
 	bound := 3*t.TTL + 2*max(0, usual-t.TTL)
 	select {
@@ -326,13 +270,13 @@ var _ = rules.Add(rule{Name: "Impostor", Hook: "Via", Alone: true, Says: []strin
 	}
 	turns := make(chan struct{}, 6) // a client of ZooKeeper has 3 MiB of buffers for each connection
 	for seed := range uint64(t.size(128, 16)) {
-		n := &network{t: t, filters: func() (requests, replies testserver.Filter) {
+		n := &suite.Network{TB: t, Filters: func() (requests, replies testserver.Filter) {
 			return testserver.Pass, testserver.Garble(seed)
 		}}
 		turns <- struct{}{}
 		all.Go(func() {
-			t.useAll(fmt.Sprint("a server garbled by ", seed), n.at)
-			n.each((*testserver.Proxy).Close)
+			t.useAll(fmt.Sprint("a server garbled by ", seed), n.At)
+			n.Each((*testserver.Proxy).Close)
 			<-turns
 		})
 	}

@@ -13,10 +13,7 @@ var _ = rules.Add(rule{Name: "Order", Exclusive: true, Across: true, Says: []str
 	clients := []*client{t.client(), t.client(), t.client()}
 	first := clients[0].hold(t.exclusive("q"))
 	n := t.size(60, 15)
-	tickets := make([]driver.Ticket, n)
-	for i := range n {
-		tickets[i] = clients[i%3].wait(t.exclusive("q"))
-	}
+	tickets := line(n, clients, func() driver.Request { return t.exclusive("q") })
 	var mu sync.Mutex
 	var served []int
 	clients[0].leave(first)
@@ -32,9 +29,7 @@ var _ = rules.Add(rule{Name: "Order", Exclusive: true, Across: true, Says: []str
 		return c.Leave(t.Ctx, tickets[i], true)
 	})
 	for i, got := range served {
-		if got != i {
-			t.Fatalf("served in the order %v", served)
-		}
+		t.FatalIf(got != i, "served in the order %v", served)
 	}
 })
 
@@ -47,9 +42,7 @@ var _ = rules.Add(rule{Name: "NoBarging", Exclusive: true, Says: []string{firstC
 		next := b.wait(t.exclusive("q"))
 		a.leave(held)
 		late := a.join(t.exclusive("q"))
-		if late.Held {
-			t.Fatalf("a Join passed a ticket that waited")
-		}
+		t.FatalIf(late.Held, "a Join passed a ticket that waited")
 		if _, err := a.Join(t.Ctx, nowait(t.exclusive("q"))); err == nil {
 			t.Fatalf("a Join with NoWait passed a ticket that waited")
 		}

@@ -37,7 +37,7 @@ func huge(path string) error {
 }
 
 // Each file and each folder of a store that users share is replaced in turn, in each of these ways, while it is in use.
-var _ = rules.Add(rule{Name: "OtherUser", Hook: "Shared", Says: []string{
+var _ = rules.Add(rule{Name: "OtherUser", Long: true, Hook: "Shared", Says: []string{
 	"What another user puts in the place of a file or a folder is not followed out of the place of the locks.",
 }}, func(t *trial) {
 	s := t.world.Shared(t)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -30,9 +29,7 @@ var _ = rules.Add(rule{Name: "KilledProcess", Processes: true, Says: []string{
 	c.beat(last)
 	holder.process.Kill()
 	waiter.process.Kill()
-	if got := b.await(next); !got.Inherited {
-		t.Fatalf("the next holder does not inherit from a process that was killed")
-	}
+	t.FatalIf(!b.await(next).Inherited, "the next holder does not inherit from a process that was killed")
 	b.leave(front)
 	c.await(last)
 })
@@ -52,18 +49,7 @@ var _ = rules.Add(rule{Name: "StoppedProcess", Processes: true, Says: []string{
 	next := b.behind(t.exclusive("q"))
 	got := next.notBefore(held.end(), "whose process is stopped")
 	t.OK(other.process.Resume(), "resume a process")
-	var answer []driver.Renewed
-	err := t.known(func() (err error) {
-		answer, err = a.Renew(t.Ctx, []driver.Ticket{held.ticket})
-		return err
-	})
-	if !errors.Is(err, driver.ErrSession) && (err != nil || len(answer) != 1 || answer[0].State != driver.Gone) {
-		t.Fatalf("Renew of a process that was stopped for longer than its TTL: %+v, %v", answer, err)
-	}
-	leave := func() error { return a.Leave(t.Ctx, held.ticket, true) }
-	if err := t.known(leave); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Leave of a process that was stopped for longer than its TTL: %v", err)
-	}
+	a.over(held.ticket)
 	t.stands(b.driver, "q", []driver.Ticket{got}, nil)
 })
 
@@ -72,21 +58,16 @@ var _ = rules.Add(rule{Name: "CountingProcesses", Exclusive: true, Processes: tr
 }}, func(t *trial) {
 	const processes = 4
 	times := t.size(100, 25)
-	file := filepath.Join(t.TempDir(), "number")
-	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := t.log()
 	drivers := make([]*elsewhere, processes)
 	for i := range drivers {
 		drivers[i] = t.elsewhere()
 	}
 	t.Parallel(processes, func(i int) error {
-		return drivers[i].Work(t.Ctx, "count", task{Request: t.exclusive("q"), File: file, Times: times})
+		return drivers[i].Work(t.Ctx, "log", task{Request: t.exclusive("q"), File: file, Times: times, TTL: 10 * limit})
 	})
-	text, err := os.ReadFile(file)
-	if got := string(text); err != nil || got != strconv.Itoa(processes*times) {
-		t.Fatalf("%d processes added %d each, and the file says %s, %v", processes, times, got, err)
-	}
+	n := t.oneAtATime(file)
+	t.FatalIf(n != processes*times, "%d processes held %d times each, and the log has %d grants", processes, times, n)
 })
 
 // Processes that are killed and stopped at any instruction: by the account of
@@ -101,10 +82,7 @@ var _ = rules.Add(rule{Name: "ProcessesThatAreKilled", Processes: true, Says: []
 // past its TTL, or kills it if there is no stop.
 func disturb(t *trial, stops ...func(*process.Process) error) {
 	const processes = 4
-	file := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := t.log()
 	ended := make(chan error, 100)
 	started := 0
 	start := func() *elsewhere {
@@ -165,8 +143,16 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 	t.oneAtATime(file)
 }
 
-// oneAtATime reads the log of those that worked under one lock.
-func (t *trial) oneAtATime(file string) {
+// log makes a file for processes that work under one lock.
+func (t *trial) log() string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "log")
+	t.OK(os.WriteFile(file, nil, 0o600), "make a log")
+	return file
+}
+
+// oneAtATime reads the log of those that worked under one lock, and says how many grants it has.
+func (t *trial) oneAtATime(file string) int {
 	t.Helper()
 	all, err := spans(file)
 	t.OK(err, "the log")
@@ -176,12 +162,9 @@ func (t *trial) oneAtATime(file string) {
 	})
 	for i := 1; i < len(all); i++ {
 		a, b := all[i-1], all[i]
-		if a.last > b.first {
-			t.Fatalf("%s holds until %d by its own account, and %s from %d", a.id, a.last, b.id, b.first)
-		}
-		if a.token >= b.token {
-			t.Fatalf("the grant after the one with token %d has token %d", a.token, b.token)
-		}
+		t.FatalIf(a.last > b.first, "%s holds until %d by its own account, and %s from %d", a.id, a.last, b.id, b.first)
+		t.FatalIf(a.token >= b.token, "the grant after the one with token %d has token %d", a.token, b.token)
 	}
 	t.Logf("%d grants", len(all))
+	return len(all)
 }

@@ -2,7 +2,7 @@ package drivertest
 
 import (
 	"context"
-	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,29 +11,42 @@ import (
 
 const queuesSays = "Queues lists the queues that have at least one ticket and whose names begin with prefix, in the order of their names."
 
-// list reads the names of the queues with the prefix.
-func (t *trial) list(d driver.Driver, prefix string) []string {
+// listed checks what a list has with each of the prefixes, where these names are to be listed. The list is in order, or
+// else it might never end.
+func listed[V any](t *trial, list func(ctx context.Context, prefix string) iter.Seq2[V, error], name func(V) string, names []string, prefixes ...string) {
 	t.Helper()
-	var names []string
-	for q, err := range d.Queues(t.Ctx, prefix) {
-		t.OK(err, "Queues")
-		if len(q.Members) == 0 {
-			t.Fatalf("Queues lists %q, which has no ticket", q.Name)
+	for _, prefix := range prefixes {
+		var got []string
+		for v, err := range list(t.Ctx, prefix) {
+			t.OK(err, "list")
+			n := len(got)
+			t.FatalIf(n > 0 && name(v) <= got[n-1], "%+v is listed after %q", v, got)
+			got = append(got, name(v))
 		}
-		if n := len(names); n > 0 && q.Name <= names[n-1] { // else the list might never end
-			t.Fatalf("Queues lists %q after %q", q.Name, names[n-1])
-		}
-		names = append(names, q.Name)
+		want := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		t.FatalIf(!slices.Equal(got, want), "the list of the prefix %q is %q, not %q", prefix, got, want)
 	}
-	return names
+}
+
+// queues checks which queues are listed.
+func (t *trial) queues(d driver.Driver, names []string, prefixes ...string) {
+	t.Helper()
+	listed(t, d.Queues, func(q driver.Queue) string {
+		t.FatalIf(len(q.Members) == 0, "Queues lists %q, which has no ticket", q.Name)
+		return q.Name
+	}, names, prefixes...)
+}
+
+// cells checks which cells are listed.
+func (t *trial) cells(d driver.Driver, names []string, prefixes ...string) {
+	t.Helper()
+	listed(t, d.Cells, func(name string) string { return name }, names, prefixes...)
 }
 
 var _ = rules.Add(rule{Name: "Queues", Says: []string{queuesSays}}, func(t *trial) {
 	a := t.client()
 	d := t.driver()
-	if got := t.list(d, ""); len(got) != 0 {
-		t.Fatalf("Queues of an empty world: %q", got)
-	}
+	t.queues(d, nil, "")
 	names := []string{
 		"a", "A", "a%", "a%b", "a_", "a_b", "aXb", "a*", "a?b", "a[b]", "a\\", "a'b", "a/b", "a/b/c", "a-b", "a.b", "ab", "b",
 		"ä", "z", "é", "e\u0301", "日本", "a\U0001F512",
@@ -46,26 +59,10 @@ var _ = rules.Add(rule{Name: "Queues", Says: []string{queuesSays}}, func(t *tria
 		}
 	}
 	prefixes := []string{"", "a", "A", "a%", "a_", "a*", "a?", "a[", "a\\", "a'", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "ab", "b", "c", "%", "_", "e", "é", "日"}
-	check := func(names []string) {
-		t.Helper()
-		for _, prefix := range prefixes {
-			var want []string
-			for _, name := range names {
-				if strings.HasPrefix(name, prefix) {
-					want = append(want, name)
-				}
-			}
-			slices.Sort(want)
-			if got := t.list(d, prefix); !slices.Equal(got, want) {
-				t.Fatalf("Queues with the prefix %q are %q, not %q", prefix, got, want)
-			}
-		}
-	}
-	check(names)
+	t.queues(d, names, prefixes...)
 	for q, err := range d.Queues(t.Ctx, "a/") {
-		if err != nil || q.Name != "a/b" || q.Kind != driver.Mutex || q.Capacity != 1 || !q.Members[0].Held {
-			t.Fatalf("Queues lists first %+v, %v", q, err)
-		}
+		t.FatalIf(err != nil || q.Name != "a/b" || q.Kind != driver.Mutex || q.Capacity != 1 || !q.Members[0].Held,
+			"Queues lists first %+v, %v", q, err)
 		break // a caller may have seen enough
 	}
 
@@ -78,19 +75,11 @@ var _ = rules.Add(rule{Name: "Queues", Says: []string{queuesSays}}, func(t *tria
 			rest = append(rest, name)
 		}
 	}
-	check(rest)
+	t.queues(d, rest, prefixes...)
 
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
-	var failed error
-	for _, err := range d.Queues(ctx, "") {
-		if err != nil {
-			failed = err
-		}
-	}
-	if !errors.Is(failed, context.Canceled) {
-		t.Fatalf("Queues with a context that has ended: %v", failed)
-	}
+	t.Is(ended(d.Queues(ctx, "")), context.Canceled, "Queues with a context that has ended")
 })
 
 var _ = rules.Add(rule{Name: "ManyQueues", Says: []string{queuesSays}}, func(t *trial) {
@@ -102,8 +91,5 @@ var _ = rules.Add(rule{Name: "ManyQueues", Says: []string{queuesSays}}, func(t *
 		a.hold(permits(name, 1, 3))
 		t.Allow(0)
 	}
-	slices.Sort(names)
-	if got := t.list(t.driver(), "many/"); !slices.Equal(got, names) {
-		t.Fatalf("Queues lists %d of %d, or in another order", len(got), len(names))
-	}
+	t.queues(t.driver(), names, "many/")
 })

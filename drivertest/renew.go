@@ -19,9 +19,7 @@ var _ = rules.Add(rule{Name: "RenewOnlyWhatIsKnown", Says: []string{
 	look := func(answer map[string]driver.Renewed) {
 		if r, ok := answer[forgotten.ticket.ID]; ok {
 			seen = true
-			if r.State != driver.Stray {
-				t.Fatalf("Renew reports a ticket that was not named as %v", r.State)
-			}
+			t.FatalIf(r.State != driver.Stray, "Renew reports a ticket that was not named as %v", r.State)
 		}
 	}
 	// The other runs out while this one is renewed.
@@ -32,14 +30,11 @@ var _ = rules.Add(rule{Name: "RenewOnlyWhatIsKnown", Says: []string{
 		case <-heir.done:
 			runsOut = true
 		default:
-			if a.driver.Now().Sub(start) > 100*a.TTL {
-				t.Fatalf("a ticket that is not named still stands after 100 times its TTL")
-			}
+			t.FatalIf(a.driver.Now().Sub(start) > 100*a.TTL,
+				"a ticket that is not named still stands after 100 times its TTL")
 		}
 	}
-	if !seen {
-		t.Fatalf("Renew did not report a ticket that was not named")
-	}
+	t.FatalIf(!seen, "Renew did not report a ticket that was not named")
 	heir.notBefore(forgotten.end(), "which nobody renewed")
 	known.renewFor(0, func(answer map[string]driver.Renewed) {
 		if r, still := answer[forgotten.ticket.ID]; still {
@@ -113,9 +108,8 @@ var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, p
 	proven := a.hold(r)
 	proof := func(how string, granted driver.Instant, got driver.Instant) {
 		t.Helper()
-		if got > granted.Add(inexact) {
-			t.Fatalf("a ticket with a fixed end, %s: its proof is %v after its grant", how, got.Sub(granted))
-		}
+		t.FatalIf(got > granted.Add(inexact),
+			"a ticket with a fixed end, %s: its proof is %v after its grant", how, got.Sub(granted))
 	}
 	granted := a.driver.Now() // at the latest
 	time.Sleep(5 * inexact)
@@ -165,7 +159,7 @@ var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, p
 const recentSays = "Proofs are recent while the backend answers: none is older than half of the TTL when the next call is due, if a call is due a third of the TTL after the last one, or as soon as the proof is two fifths of the TTL old, but no sooner than a twelfth of the TTL after the last one."
 
 // A healthy lease has always time left, whatever part of the TTL a proof costs.
-var _ = rules.Add(rule{Name: "RecentProofs", Says: []string{recentSays}}, func(t *trial) {
+var _ = rules.Add(rule{Name: "RecentProofs", Long: true, Says: []string{recentSays}}, func(t *trial) {
 	a, front := t.mortal(), t.client()
 	beats := func(how string, tk driver.Ticket, last driver.Instant) {
 		t.Helper()
@@ -209,10 +203,7 @@ var _ = rules.Add(rule{Name: "RecentProofs", Says: []string{recentSays}}, func(t
 	waiting.renewFor(a.TTL, nil)
 	front.leave(first)
 	got, err := a.Await(t.Ctx, waiting.ticket)
-	if err != nil {
-		t.inTime(a.driver, waiting.end())
-		t.Fatalf("Await: %v", err)
-	}
+	t.okBefore(a.driver, waiting.end(), err, "Await")
 	t.Allow(0)
 	waiting.ticket = got
 	now = a.driver.Now()

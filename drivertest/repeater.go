@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"errors"
 	"reflect"
 
 	"github.com/interlock-go/interlock/driver"
@@ -16,9 +15,7 @@ var _ = rules.Add(rule{Name: "Repeater", Says: []string{
 	a, b, plain := t.session(t.repeating(), 10*limit), t.session(t.repeating(), 10*limit), t.driver()
 	leave := func(c *client, tk driver.Ticket) {
 		t.Helper()
-		if err := c.Leave(t.Ctx, tk, true); err != nil && !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Leave: %v", err)
-		}
+		t.OK(suite.Unless(c.Leave(t.Ctx, tk, true), driver.ErrGone), "Leave")
 	}
 	// An error that leaves open what became of it is repeated, as always.
 	join := func(c *client, r driver.Request) (tk driver.Ticket, err error) {
@@ -33,9 +30,7 @@ var _ = rules.Add(rule{Name: "Repeater", Says: []string{
 	stands := func(c *client, r driver.Request, held bool) driver.Ticket {
 		t.Helper()
 		tk, err := join(c, r)
-		if err != nil || tk.Held != held {
-			t.Fatalf("Join: %+v, %v", tk, err)
-		}
+		t.FatalIf(err != nil || tk.Held != held, "Join: %+v, %v", tk, err)
 		return tk
 	}
 	var last uint64
@@ -53,9 +48,8 @@ var _ = rules.Add(rule{Name: "Repeater", Says: []string{
 		}
 		leave(a, held)
 		got := b.await(next)
-		if held.Token <= last || got.Token <= held.Token {
-			t.Fatalf("the tokens %d, %d and %d", last, held.Token, got.Token)
-		}
+		t.FatalIf(held.Token <= last || got.Token <= held.Token,
+			"the tokens %d, %d and %d", last, held.Token, got.Token)
 		last = got.Token
 		leave(b, got)
 		t.stands(plain, "q", nil, nil)
@@ -65,9 +59,7 @@ var _ = rules.Add(rule{Name: "Repeater", Says: []string{
 	r := stands(b, reader("rw"), false)
 	t.OK(a.Shrink(t.Ctx, w, 1), "Shrink")
 	b.await(r)
-	if err := a.Close(t.Ctx); err != nil && !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Close: %v", err)
-	}
+	t.OK(suite.Unless(a.Close(t.Ctx), driver.ErrSession), "Close")
 	t.stands(plain, "rw", []driver.Ticket{r}, nil)
 	leave(b, r)
 	t.stands(plain, "rw", nil, nil)
@@ -90,8 +82,6 @@ func (t *trial) repeating() driver.Driver {
 		if v.IsValid() && v.CanInterface() {
 			inner, ok = v.Interface().(driver.Driver)
 		}
-		if !ok {
-			t.Fatalf("%T is no driver of package exchange; list Repeater as unsupported, with the reason", d)
-		}
+		t.FatalIf(!ok, "%T is no driver of package exchange; list Repeater as unsupported, with the reason", d)
 	}
 }

@@ -24,9 +24,8 @@ func (t *trial) resized(d driver.Driver, queue string, capacity int64) {
 func (t *trial) hasCapacity(d driver.Driver, queue string, capacity int64, resized bool) driver.Queue {
 	t.Helper()
 	q := t.snapshot(d, queue)
-	if q.Resized != resized || q.Kind != driver.Semaphore || q.Capacity != capacity {
-		t.Fatalf("%s is a semaphore of %d, resized: %v; inspection shows %+v", queue, capacity, resized, q)
-	}
+	t.FatalIf(q.Resized != resized || q.Kind != driver.Semaphore || q.Capacity != capacity,
+		"%s is a semaphore of %d, resized: %v; inspection shows %+v", queue, capacity, resized, q)
 	return q
 }
 
@@ -151,9 +150,8 @@ var _ = rules.Add(rule{Name: "ResizeIsKept", Says: []string{
 	for _, capacity := range []int64{4, 3} { // of a queue that never was, and of an empty one
 		t.resized(a.driver, "q", capacity)
 		q, err := b.driver.Follow(t.Ctx, "q", empty.Version)
-		if err != nil || q.Capacity != capacity || len(q.Members) > 0 {
-			t.Fatalf("Follow of an empty queue that was resized to %d: %+v, %v", capacity, q, err)
-		}
+		t.FatalIf(err != nil || q.Capacity != capacity || len(q.Members) > 0,
+			"Follow of an empty queue that was resized to %d: %+v, %v", capacity, q, err)
 		empty = q
 		t.hasCapacity(a.driver, "q", capacity, true)
 		refused(5, "in an empty queue that was resized")
@@ -163,9 +161,7 @@ var _ = rules.Add(rule{Name: "ResizeIsKept", Says: []string{
 			refused(5, "in a queue that was resized, and is empty again")
 		}
 	}
-	if names := t.list(b.driver, ""); len(names) > 0 {
-		t.Fatalf("queues without tickets are listed: %q", names)
-	}
+	t.queues(b.driver, nil, "")
 
 	held := a.hold(permits("q", 1, 3))
 	t.resized(b.driver, "q", 0)

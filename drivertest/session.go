@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "SessionIDs", Says: []string{
@@ -17,13 +18,9 @@ var _ = rules.Add(rule{Name: "SessionIDs", Says: []string{
 		d := t.driver()
 		for range 5 {
 			s := t.session(d, 10*t.TTL)
-			if s.ID == "" || seen[s.ID] {
-				t.Fatalf("the ID %q is empty or was used before", s.ID)
-			}
+			t.FatalIf(s.ID == "" || seen[s.ID], "the ID %q is empty or was used before", s.ID)
 			seen[s.ID] = true
-			if s.TTL <= 0 {
-				t.Fatalf("the granted TTL is %v", s.TTL)
-			}
+			t.FatalIf(s.TTL <= 0, "the granted TTL is %v", s.TTL)
 			t.OK(s.Close(t.Ctx), "Close")
 		}
 	}
@@ -39,9 +36,7 @@ var _ = rules.Add(rule{Name: "SessionTTL", Says: []string{
 			s, err = d.Open(t.Ctx, driver.SessionOptions{TTL: ttl})
 			return err
 		})
-		if err != nil || s.TTL <= 0 {
-			t.Fatalf("Open with a TTL of %v: %v", ttl, err)
-		}
+		t.FatalIf(err != nil || s.TTL <= 0, "Open with a TTL of %v: %v", ttl, err)
 		if err := s.Close(t.Ctx); err != nil && !errors.Is(err, driver.ErrSession) { // a short one may be over
 			t.Fatalf("Close: %v", err)
 		}
@@ -89,9 +84,7 @@ var _ = rules.Add(rule{Name: "SessionClose", Across: true, Exclusive: true, Says
 	t.stands(b.driver, "waiting", []driver.Ticket{front}, nil)
 	t.stands(b.driver, "fixed", fixed, nil)
 	t.stands(b.driver, "sibling", []driver.Ticket{stays}, nil)
-	if got := b.await(next); !got.Inherited {
-		t.Fatalf("the next holder does not inherit from a session that was closed")
-	}
+	t.FatalIf(!b.await(next).Inherited, "the next holder does not inherit from a session that was closed")
 	sibling.await(stays)
 
 	_, join := a.Join(t.Ctx, t.exclusive("new"))
@@ -104,9 +97,7 @@ var _ = rules.Add(rule{Name: "SessionClose", Across: true, Exclusive: true, Says
 		"Keep":   a.Keep(t.Ctx, held, limit),
 		"Leave":  a.Leave(t.Ctx, held, true),
 	} {
-		if !errors.Is(err, driver.ErrSession) {
-			t.Fatalf("%s in a session that is over: %v", name, err)
-		}
+		t.FatalIf(!errors.Is(err, driver.ErrSession), "%s in a session that is over: %v", name, err)
 	}
 	t.stands(b.driver, "new", nil, nil)
 	for range 2 {
@@ -129,9 +120,7 @@ var _ = rules.Add(rule{Name: "CloseBesideAnEviction", Exclusive: true, Says: []s
 		})
 		time.Sleep(rand.N(5 * time.Millisecond)) // the eviction is under way
 		t.OK(a.Close(t.Ctx), "Close")
-		if err := <-asked; err != nil && !errors.Is(err, driver.ErrGone) {
-			t.Fatalf("Ask to evict a ticket whose session is closed: %v", err)
-		}
+		t.OK(suite.Unless(<-asked, driver.ErrGone), "Ask to evict a ticket whose session is closed")
 		b.leave(b.await(next)) // long before the TTL of the first session
 	}
 })
@@ -145,17 +134,5 @@ var _ = rules.Add(rule{Name: "SessionDeath", Says: []string{
 	next := b.behind(t.exclusive("q"))
 	next.notBefore(held.end(), "which nobody renewed")
 	t.Eventually("all tickets of a dead session leave", func() bool { return len(t.snapshot(b.driver, "r").Members) == 0 })
-	var answer []driver.Renewed
-	err := t.known(func() (err error) {
-		answer, err = a.Renew(t.Ctx, []driver.Ticket{held.ticket, stray})
-		return err
-	})
-	if err != nil && !errors.Is(err, driver.ErrSession) {
-		t.Fatalf("Renew in a session that has not renewed for a TTL: %v", err)
-	}
-	for _, r := range answer {
-		if r.State != driver.Gone {
-			t.Fatalf("Renew of a ticket that has run out: %+v", r)
-		}
-	}
+	a.over(held.ticket, stray)
 })

@@ -34,13 +34,9 @@ func (c *client) signals(want []driver.Demand, tk driver.Ticket, own ...driver.T
 		for _, o := range own {
 			known = known || s.ID == o.ID
 		}
-		if !known {
-			c.t.Fatalf("Signals: %+v is for a ticket of another session", s)
-		}
+		c.t.FatalIf(!known, "Signals: %+v is for a ticket of another session", s)
 		if i := slices.Index(want, s.Demand); i >= 0 && s.ID == tk.ID {
-			if s.Queue != tk.Queue {
-				c.t.Fatalf("Signals: %+v for a ticket in %q", s, tk.Queue)
-			}
+			c.t.FatalIf(s.Queue != tk.Queue, "Signals: %+v for a ticket in %q", s, tk.Queue)
 			want = slices.Delete(want, i, i+1)
 		}
 	}
@@ -68,9 +64,7 @@ var _ = rules.Add(rule{Name: "Wanted", Exclusive: true, Across: true, Says: []st
 		if errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
-		if err != nil || s.Demand == driver.Wanted {
-			t.Fatalf("Signals of a ticket that nobody waits for: %+v, %v", s, err)
-		}
+		t.FatalIf(err != nil || s.Demand == driver.Wanted, "Signals of a ticket that nobody waits for: %+v, %v", s, err)
 	}
 })
 
@@ -203,18 +197,14 @@ var _ = rules.Add(rule{Name: "EvictionOfAHeldTicket", Exclusive: true, Says: []s
 	lost := m.lease(m.hold(t.exclusive("r")))
 	lost.renewFor(0, nil)
 	heir := b.behind(t.exclusive("r"))
-	if err := c.driver.Ask(t.Ctx, "r", lost.ticket.ID, driver.Evict); err != nil {
-		t.inTime(c.driver, lost.end())
-		t.Fatalf("Ask: %v", err)
-	}
+	t.okBefore(c.driver, lost.end(), c.driver.Ask(t.Ctx, "r", lost.ticket.ID, driver.Evict), "Ask")
 	for {
 		answer, err := m.Renew(t.Ctx, []driver.Ticket{lost.ticket})
 		if errors.Is(err, driver.ErrSession) || err == nil && len(answer) == 1 && answer[0].State == driver.Gone {
 			break
 		}
-		if driver.IsPermanent(err) || err == nil && (len(answer) != 1 || answer[0].State != driver.Evicted) {
-			t.Fatalf("Renew of an evicted ticket: %+v, %v", answer, err)
-		}
+		t.FatalIf(driver.IsPermanent(err) || err == nil && (len(answer) != 1 || answer[0].State != driver.Evicted),
+			"Renew of an evicted ticket: %+v, %v", answer, err)
 		time.Sleep(t.TTL / 5)
 	}
 	heir.notBefore(lost.end(), "which was evicted")
@@ -252,10 +242,7 @@ var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
 	long, short := a.hold(t.fixed("long", 10*limit)), a.hold(t.fixed("short", t.TTL/2))
 	asked := b.driver.Now()
 	t.OK(b.driver.Ask(t.Ctx, "long", long.ID, driver.Evict), "Ask")
-	if err := b.driver.Ask(t.Ctx, "short", short.ID, driver.Evict); err != nil {
-		t.inTime(b.driver, short.Proof.Add(t.TTL/2))
-		t.Fatalf("Ask: %v", err)
-	}
+	t.okBefore(b.driver, short.Proof.Add(t.TTL/2), b.driver.Ask(t.Ctx, "short", short.ID, driver.Evict), "Ask")
 	end := asked.Add(a.TTL)
 	first, second := b.behind(t.exclusive("short")), b.behind(t.exclusive("long"))
 	first.notBefore(short.Proof.Add(t.TTL/2), "which was evicted and has a fixed end")

@@ -43,18 +43,14 @@ var _ = rules.Add(rule{Name: "NoRights", Hook: "NoRights", Says: []string{
 				brief, stop := context.WithTimeout(ctx, time.Second)
 				err := call(brief)
 				stop()
-				if err == nil && changes[name] {
-					t.Fatalf("%s of who has no rights succeeds", name)
-				}
+				t.FatalIf(err == nil && changes[name], "%s of who has no rights succeeds", name)
 			}
 			for what, err := range map[string]error{
 				"Force":  d.Ask(ctx, tk.Queue, tk.ID, driver.Force),
 				"Raise":  d.Raise(ctx, tk.Queue, held.Token+stolen),
 				"Resize": d.Resize(ctx, tk.Queue, 7),
 			} {
-				if err == nil {
-					t.Fatalf("%s of who has no rights succeeds", what)
-				}
+				t.FatalIf(err == nil, "%s of who has no rights succeeds", what)
 			}
 		}
 	})
@@ -81,8 +77,8 @@ func everyCall(d driver.Driver, s driver.Session, tk driver.Ticket, r driver.Req
 		"Swap":   func(ctx context.Context) error { _, err := d.Swap(ctx, cell); return err },
 		"Watch":  func(ctx context.Context) error { _, err := d.Watch(ctx, "other", 0); return err },
 		"Follow": func(ctx context.Context) error { _, err := d.Follow(ctx, tk.Queue, ""); return err },
-		"Queues": func(ctx context.Context) error { return listed(d.Queues(ctx, "")) },
-		"Cells":  func(ctx context.Context) error { return listed(d.Cells(ctx, "")) },
+		"Queues": func(ctx context.Context) error { return ended(d.Queues(ctx, "")) },
+		"Cells":  func(ctx context.Context) error { return ended(d.Cells(ctx, "")) },
 		"Ask":    func(ctx context.Context) error { return d.Ask(ctx, tk.Queue, tk.ID, driver.Revoke) },
 		"Raise":  func(ctx context.Context) error { return d.Raise(ctx, tk.Queue, 1) },
 	}
@@ -129,21 +125,13 @@ func (t *trial) withstand(attack func(a, b *client, held, waiting driver.Ticket,
 	t.OK(c.Ask(t.Ctx, "q", held.ID, driver.Revoke), "Ask")
 	select {
 	case s := <-told:
-		if s.Demand != driver.Revoke {
-			t.Fatalf("a stranger has sent the signal %+v", s)
-		}
+		t.FatalIf(s.Demand != driver.Revoke, "a stranger has sent the signal %+v", s)
 	case <-t.Ctx.Done():
 		t.Fatalf("the holder does not hear that it is to give up")
 	}
-	select {
-	case tk := <-got:
-		t.Fatalf("a stranger has granted %+v, while %+v is held", tk, held)
-	default:
-	}
+	t.FatalIf(len(got) > 0, "a stranger has granted the ticket that waits, while %+v is held", held)
 	for _, r := range []driver.Renewed{a.renew(held)[held.ID], b.renew(waiting)[waiting.ID]} {
-		if r.State != driver.Kept {
-			t.Fatalf("Renew, after messages of a stranger: %+v", r)
-		}
+		t.FatalIf(r.State != driver.Kept, "Renew, after messages of a stranger: %+v", r)
 	}
 	t.stands(c, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
 	a.leave(held)

@@ -16,9 +16,8 @@ type tokens struct {
 
 func (k *tokens) next(tk driver.Ticket, how string) {
 	k.t.Helper()
-	if !tk.Held || tk.Token <= k.last || tk.Token >= driver.MaxToken {
-		k.t.Fatalf("the token %d follows %d, %s", tk.Token, k.last, how)
-	}
+	k.t.FatalIf(!tk.Held || tk.Token <= k.last || tk.Token >= driver.MaxToken,
+		"the token %d follows %d, %s", tk.Token, k.last, how)
 	k.last = tk.Token
 }
 
@@ -87,9 +86,7 @@ var _ = rules.Add(rule{Name: "TokensOfWriters", Says: []string{tokensGrow}}, fun
 		r1, r2 := b.wait(reader("q")), b.wait(reader("q"))
 		a.leave(w)
 		for _, r := range []driver.Ticket{b.await(r1), b.await(r2)} {
-			if r.Token == 0 || r.Token >= driver.MaxToken {
-				t.Fatalf("a reader has the token %d", r.Token)
-			}
+			t.FatalIf(r.Token == 0 || r.Token >= driver.MaxToken, "a reader has the token %d", r.Token)
 			b.leave(r)
 		}
 	}
@@ -104,9 +101,7 @@ var _ = rules.Add(rule{Name: "TokenStays", Says: []string{
 	held := a.hold(r)
 	same := func(how string, got driver.Ticket) {
 		t.Helper()
-		if got.Token != held.Token {
-			t.Fatalf("the token became %d after %d, %s", got.Token, held.Token, how)
-		}
+		t.FatalIf(got.Token != held.Token, "the token became %d after %d, %s", got.Token, held.Token, how)
 	}
 	same("awaited", a.await(held))
 	t.OK(a.Keep(t.Ctx, held, 10*limit), "Keep")
@@ -125,9 +120,8 @@ var _ = rules.Add(rule{Name: "TokenIsShown", Says: []string{
 	shows := func(how string) {
 		t.Helper()
 		all := t.snapshot(b.driver, "q").Members
-		if len(all) != 1 || all[0].Token != held.Token {
-			t.Fatalf("inspection shows %+v, and the token is %d, %s", all, held.Token, how)
-		}
+		t.FatalIf(len(all) != 1 || all[0].Token != held.Token,
+			"inspection shows %+v, and the token is %d, %s", all, held.Token, how)
 	}
 	shows("granted")
 	t.OK(b.driver.Raise(t.Ctx, "q", held.Token+1000), "Raise")
@@ -177,9 +171,7 @@ var _ = rules.Add(rule{Name: "Raise", Exclusive: true, Says: []string{
 		floor = idle.Token
 		err = b.driver.Raise(t.Ctx, "", floor)
 	}
-	if err != nil {
-		t.Fatalf("Raise of all queues over %d: %v", floor, err)
-	}
+	t.FatalIf(err != nil, "Raise of all queues over %d: %v", floor, err)
 	if got := a.hold(again(standing)); got.Token != held.Token {
 		t.Fatalf("the token of one that is held became %d after %d, by a Raise of all queues", got.Token, held.Token)
 	}

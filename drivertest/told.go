@@ -2,12 +2,12 @@ package drivertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // A driver may look by itself now and then, for news that was lost. That is not what "as
@@ -32,9 +32,7 @@ func (t *trial) tells(wait func(context.Context) error, do func()) bool {
 		return true
 	case <-time.After(soon):
 		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatalf("the call that waits: %v", err)
-		}
+		t.OK(suite.Unless(<-done, context.Canceled), "the call that waits")
 		return false
 	}
 }
@@ -84,9 +82,8 @@ var _ = rules.Add(rule{Name: "FollowIsTold", Says: []string{followSays}}, func(t
 			if !told(step.held, step.waiting, step.do) {
 				late[i]++
 			}
-			if late[i] == attempts {
-				t.Fatalf("%s, and Follow has not returned after %v, %d times", step.about, soon, attempts)
-			}
+			t.FatalIf(late[i] == attempts,
+				"%s, and Follow has not returned after %v, %d times", step.about, soon, attempts)
 		}
 		if !slices.Contains(late, n) {
 			return
@@ -119,9 +116,8 @@ var _ = rules.Add(rule{Name: "DemandIsTold", Says: []string{
 			if told {
 				break
 			}
-			if n == attempts {
-				t.Fatalf("Ask (%d) was sent to a ticket that is held, and Signals has not returned after %v, %d times", what, soon, attempts)
-			}
+			t.FatalIf(n == attempts,
+				"Ask (%d) was sent to a ticket that is held, and Signals has not returned after %v, %d times", what, soon, attempts)
 		}
 	}
 })
@@ -139,9 +135,8 @@ var _ = rules.Add(rule{Name: "WatchIsTold", Says: []string{watchSays}}, func(t *
 			return
 		}
 		var err error
-		if c, err = a.Load(t.Ctx, "c"); err != nil {
-			t.Fatalf("Load: %v", err)
-		}
+		c, err = a.Load(t.Ctx, "c")
+		t.FatalIf(err != nil, "Load: %v", err)
 	}
 	t.Fatalf("a cell has changed, and Watch has not returned after %v, %d times", soon, attempts)
 })

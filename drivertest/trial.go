@@ -55,6 +55,9 @@ func check(tb testing.TB, r rule, b Backend, variant string) {
 	tb.Helper()
 	r.Try(tb, 5, func(n int) (*suite.Trial, *trial) {
 		w := b.World(tb)
+		if r.Hook != "" && reflect.ValueOf(w).FieldByName(r.Hook).IsZero() {
+			tb.Fatalf("World.%s is not set; list %s as unsupported, with the reason", r.Hook, r.Name)
+		}
 		b := b
 		b.TTL <<= n
 		f := r.Begin(tb, "driver", b.Simulated, cmp.Or(b.limit, suite.Patience(b.Simulated)))
@@ -66,9 +69,6 @@ func check(tb testing.TB, r rule, b Backend, variant string) {
 		}
 		if variant == inProcesses {
 			t.world = w.inProcesses()
-		}
-		if r.Hook != "" && reflect.ValueOf(w).FieldByName(r.Hook).IsZero() {
-			t.Fatalf("World.%s is not set; list %s as unsupported, with the reason", r.Hook, r.Name)
 		}
 		return f, t
 	})
@@ -120,12 +120,17 @@ func (t *trial) guest() (d driver.Driver, leave func() error) {
 	d, err := t.world.Open(t.Ctx)
 	t.OK(err, "open a driver")
 	leave = sync.OnceValue(d.Close)
+	t.closes(leave)
+	return d, leave
+}
+
+// closes has a driver closed with the rule.
+func (t *trial) closes(shut func() error) {
 	t.Later(func() {
-		if err := leave(); err != nil {
+		if err := shut(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return d, leave
 }
 
 // inTime gives up an attempt that came too late for an instant: what it saw then
@@ -134,4 +139,13 @@ func (t *trial) inTime(d driver.Driver, end driver.Instant) {
 	if d.Now() >= end {
 		t.Slow("this machine paused for longer than the TTL of %v", t.TTL)
 	}
+}
+
+// okBefore fails the rule if there is an error of what was to be done before an instant, unless it came too late for that.
+func (t *trial) okBefore(d driver.Driver, end driver.Instant, err error, what string, args ...any) {
+	t.Helper()
+	if err != nil {
+		t.inTime(d, end)
+	}
+	t.OK(err, what, args...)
 }

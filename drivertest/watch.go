@@ -39,12 +39,9 @@ var _ = rules.Add(rule{Name: "Watch", Across: true, Says: []string{watchSays}}, 
 		want := t.swap(b, s)
 		for range cap(seen) {
 			r := <-seen
-			if r.err != nil {
-				t.Fatalf("Watch after version %d, waiting for %s: %v", after, show(want), r.err)
-			}
-			if r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value) {
-				t.Fatalf("Watch returned %s, not %s", show(r.c), show(want))
-			}
+			t.FatalIf(r.err != nil, "Watch after version %d, waiting for %s: %v", after, show(want), r.err)
+			t.FatalIf(r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value),
+				"Watch returned %s, not %s", show(r.c), show(want))
 		}
 		quiet(want.Version)
 		return want

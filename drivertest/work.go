@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/remote"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // A task is what a process does under a lock, to a file that nothing else
@@ -27,60 +26,13 @@ type task struct {
 }
 
 // works are the tasks by the names under which other processes are given them.
-var works = map[string]remote.Work{"count": served(count), "log": served(work)}
-
-func served(do func(context.Context, driver.Driver, task) error) remote.Work {
-	return func(ctx context.Context, d driver.Driver, args []byte) error {
-		var w task
-		if err := json.Unmarshal(args, &w); err != nil {
-			return err
-		}
-		return do(ctx, d, w)
-	}
-}
-
-// count adds one to the number in the file, again and again.
-func count(ctx context.Context, d driver.Driver, w task) error {
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * limit})
-	if err != nil {
+var works = map[string]remote.Work{"log": func(ctx context.Context, d driver.Driver, args []byte) error {
+	var w task
+	if err := json.Unmarshal(args, &w); err != nil {
 		return err
 	}
-	for range w.Times {
-		r := w.Request
-		r.ID = newID()
-		tk, err := s.Join(ctx, r)
-		if err != nil {
-			return err
-		}
-		if _, err := s.Await(ctx, tk); err != nil {
-			return err
-		}
-		text, err := os.ReadFile(w.File)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.Atoi(string(text))
-		if err != nil {
-			return fmt.Errorf("somebody else is writing: %w", err)
-		}
-		time.Sleep(50 * time.Microsecond) // let the others in, if they can get in
-		if err := os.WriteFile(w.File, []byte(strconv.Itoa(n+1)), 0o600); err != nil {
-			return err
-		}
-		if err := s.Leave(ctx, tk, true); err != nil {
-			return err
-		}
-	}
-	return s.Close(ctx)
-}
-
-// stamp is an instant of a clock that all processes share.
-func stamp() int64 {
-	if runtime.GOOS == "linux" {
-		return int64(driver.Now())
-	}
-	return time.Now().UnixNano()
-}
+	return work(ctx, d, w)
+}}
 
 // work writes a line for every moment at which it holds the lock by its own
 // account: before its last proof plus the TTL. It may be killed or stopped at
@@ -152,7 +104,7 @@ func workInSession(ctx context.Context, d driver.Driver, w task, log *os.File) e
 		}
 		proof.Store(int64(tk.Proof)) // what a Renew said while it waited is older
 		for range 5 {
-			at := stamp()
+			at := suite.Stamp()
 			if d.Now() >= driver.Instant(proof.Load()).Add(s.TTL) {
 				return driver.ErrGone
 			}

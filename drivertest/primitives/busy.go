@@ -22,7 +22,7 @@ var _ = rules.Add(rule{Name: "BusyHolder", Processes: true, Alone: true, Exact: 
 	var slowest pulse
 	stop := slowest.feel(t, t.client())
 	var b Busy
-	t.OK(m.call("Busy", BusyWant{Goroutines: 16, Judge: 3, Within: limit / 3}, &b), "a process is busy")
+	t.OK(m.call("Busy", BusyWant{Goroutines: 16, Judge: 3, Within: limit / 2}, &b), "a process is busy")
 	stop()
 	felt := slowest.load()
 	t.Logf("%+v; an exchange of an idle process took %v at most", b, felt)
@@ -31,8 +31,8 @@ var _ = rules.Add(rule{Name: "BusyHolder", Processes: true, Alone: true, Exact: 
 		t.Skipf("the backend is too slow: an exchange of an idle process took %v", felt)
 	case len(b.Lost) > 0:
 		t.Fatalf("%d leases are lost, where a timer and an echo were late by %v at most: %s", len(b.Lost), b.Latest, b.Lost[0])
-	case b.Judged == 0 && b.Goroutines == 0:
-		t.Skipf("this machine is too slow: a timer and an echo of an idle process were late by more than %v", b.TTL/5)
+	case b.Judged == 0 && (b.Goroutines == 0 || felt > b.TTL/5):
+		t.Skipf("this machine is too slow: a timer and an echo, or an exchange of an idle process, were late by more than %v", b.TTL/5)
 	case b.Judged == 0:
 		t.Fatalf("a timer and an echo were late by more than %v again and again, with %d goroutines at last", b.TTL/5, b.Goroutines)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "Barrier", Says: []string{
@@ -20,9 +21,8 @@ var _ = rules.Add(rule{Name: "Barrier", Says: []string{
 	notYet(t, one, "a closed barrier lets its own client through")
 	notYet(t, two, "a closed barrier lets another client through")
 	set, err := b.Barrier("b").IsSet(t.Ctx)
-	if t.OK(err, "IsSet"); !set {
-		t.Fatalf("IsSet says that a closed barrier is open")
-	}
+	t.OK(err, "IsSet")
+	t.FatalIf(!set, "IsSet says that a closed barrier is open")
 	t.OK(b.Barrier("b").Remove(t.Ctx), "Remove")
 	t.OK(wait(t, one, "an open barrier lets another client through"), "Wait")
 	t.OK(wait(t, two, "an open barrier lets its own client through"), "Wait")
@@ -37,9 +37,8 @@ var _ = rules.Add(rule{Name: "Latch", Says: []string{
 	const n = 12
 	for i, c := range []*interlock.Client{a, b} {
 		set, err := c.Latch("l").Set(t.Ctx, n+int64(i))
-		if t.OK(err, "Set"); set != (i == 0) {
-			t.Fatalf("Set number %d says %v", i+1, set)
-		}
+		t.OK(err, "Set")
+		t.FatalIf(set != (i == 0), "Set number %d says %v", i+1, set)
 	}
 	var mu sync.Mutex
 	seen := map[int64]bool{}
@@ -50,24 +49,19 @@ var _ = rules.Add(rule{Name: "Latch", Says: []string{
 		seen[left] = true
 		return err
 	})
-	if len(seen) != n-1 || !seen[1] {
-		t.Fatalf("%d counts left %v", n-1, seen)
-	}
+	t.FatalIf(len(seen) != n-1 || !seen[1], "%d counts left %v", n-1, seen)
 	notYet(t, waiting, "the latch is open before the last count")
 	left, err := a.Latch("l").CountDown(t.Ctx)
-	if t.OK(err, "CountDown"); left != 0 {
-		t.Fatalf("after %d counts %d are left", n, left)
-	}
+	t.OK(err, "CountDown")
+	t.FatalIf(left != 0, "after %d counts %d are left", n, left)
 	t.OK(wait(t, waiting, "the latch opens at zero"), "Wait")
 	t.OK(b.Latch("l").Reset(t.Ctx), "Reset")
 	set, err := a.Latch("l").Set(t.Ctx, 1)
-	if t.OK(err, "Set after Reset"); !set {
-		t.Fatalf("a latch that was reset cannot be set again")
-	}
+	t.OK(err, "Set after Reset")
+	t.FatalIf(!set, "a latch that was reset cannot be set again")
 	again := t.Done(func() error { return b.Latch("l").Wait(t.Ctx) })
 	notYet(t, again, "a latch that was set again is open")
-	_, err = b.Latch("l").CountDown(t.Ctx)
-	t.OK(err, "CountDown")
+	t.OK(suite.Err(b.Latch("l").CountDown(t.Ctx)), "CountDown")
 	t.OK(wait(t, again, "a latch that was set again opens at zero"), "Wait")
 })
 
@@ -78,30 +72,26 @@ var _ = rules.Add(rule{Name: "Values", Says: []string{
 	v, w := interlock.NewValue[int](a, "v"), interlock.NewValue[int](b, "v")
 	first, err := v.Set(t.Ctx, 7, 0)
 	t.OK(err, "Set of a value that never was")
-	_, err = w.Set(t.Ctx, 8, 0)
-	t.Is(err, interlock.ErrConflict, "Set with version 0 of a value that is")
+	t.Is(suite.Err(w.Set(t.Ctx, 8, 0)), interlock.ErrConflict, "Set with version 0 of a value that is")
 	second, err := w.Set(t.Ctx, 8, first)
 	t.OK(err, "Set with the version that is")
-	_, err = v.Set(t.Ctx, 9, first)
-	t.Is(err, interlock.ErrConflict, "Set with an old version")
+	t.Is(suite.Err(v.Set(t.Ctx, 9, first)), interlock.ErrConflict, "Set with an old version")
 	t.Is(v.Delete(t.Ctx, first), interlock.ErrConflict, "Delete with an old version")
 	t.OK(v.Delete(t.Ctx, second), "Delete")
 	got, err := w.Get(t.Ctx)
-	if t.OK(err, "Get"); got.Exists || got.Value != 0 || got.Version <= second || first >= second {
-		t.Fatalf("after Delete it is %+v, after the versions %d and %d", got, first, second)
-	}
-	_, err = w.Set(t.Ctx, 9, second)
-	t.Is(err, interlock.ErrConflict, "Set with the version that was deleted")
+	t.OK(err, "Get")
+	t.FatalIf(got.Exists || got.Value != 0 || got.Version <= second || first >= second,
+		"after Delete it is %+v, after the versions %d and %d", got, first, second)
+	t.Is(suite.Err(w.Set(t.Ctx, 9, second)), interlock.ErrConflict, "Set with the version that was deleted")
 	third, err := w.Set(t.Ctx, 0, got.Version)
 	t.OK(err, "Set with the version of the deleted value")
 	t.OK(v.Delete(t.Ctx, third), "Delete, again")
 	fourth, err := w.Set(t.Ctx, 0, 0)
-	if t.OK(err, "Set with version 0 of a value that was deleted"); fourth <= third {
-		t.Fatalf("it has version %d after %d", fourth, third)
-	}
-	if got, err = v.Get(t.Ctx); err != nil || !got.Exists || got.Version != fourth {
-		t.Fatalf("a zero that was set with version %d: %+v, %v", fourth, got, err)
-	}
+	t.OK(err, "Set with version 0 of a value that was deleted")
+	t.FatalIf(fourth <= third, "it has version %d after %d", fourth, third)
+	got, err = v.Get(t.Ctx)
+	t.FatalIf(err != nil || !got.Exists || got.Version != fourth,
+		"a zero that was set with version %d: %+v, %v", fourth, got, err)
 
 	const each = 6
 	t.Parallel(4, func(i int) error {
@@ -113,9 +103,8 @@ var _ = rules.Add(rule{Name: "Values", Says: []string{
 		}
 		return nil
 	})
-	if got, err = v.Get(t.Ctx); err != nil || got.Value != 4*each {
-		t.Fatalf("%d additions of one make %d, %v", 4*each, got.Value, err)
-	}
+	got, err = v.Get(t.Ctx)
+	t.FatalIf(err != nil || got.Value != 4*each, "%d additions of one make %d, %v", 4*each, got.Value, err)
 })
 
 var _ = rules.Add(rule{Name: "Watching", Says: []string{
@@ -125,26 +114,14 @@ var _ = rules.Add(rule{Name: "Watching", Says: []string{
 	v := interlock.NewValue[int](a, "v")
 	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
-	seen := make(chan int, 1000)
-	watcher := t.Done(func() error {
-		for got, err := range interlock.NewValue[int](b, "v").Watch(ctx) {
-			if err != nil {
-				return err
-			}
-			seen <- got.Value
-		}
-		return nil
-	})
+	heard, watcher := read(t, interlock.NewValue[int](b, "v").Watch(ctx))
 	until := func(want int) {
 		t.Helper()
-		for n := -1; n != want; {
-			n = wait(t, seen, "the watcher hears of the last change")
-		}
+		heard("the watcher hears of the last change", func(v interlock.Snapshot[int]) bool { return v.Value == want })
 	}
 	until(0)
 	for i := 1; i <= 20; i++ {
-		_, err := v.Update(t.Ctx, func(int) (int, error) { return i, nil })
-		t.OK(err, "Update")
+		t.OK(suite.Err(v.Update(t.Ctx, func(int) (int, error) { return i, nil })), "Update")
 	}
 	until(20)
 	got, err := v.Get(t.Ctx)
@@ -167,8 +144,7 @@ var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{
 	notYet(t, second, "two of three have entered")
 	third := enter(a, 3)
 	one, two, three := t.get(first, "the first enters"), t.get(second, "the second enters"), t.get(third, "the third enters")
-	_, err := b.DoubleBarrier("d", 2).Enter(t.Ctx)
-	t.Is(err, interlock.ErrMismatch, "one that wants another number of members")
+	t.Is(suite.Err(b.DoubleBarrier("d", 2).Enter(t.Ctx)), interlock.ErrMismatch, "one that wants another number of members")
 
 	later := []<-chan result{enter(b, 3), enter(a, 3), enter(b, 3)}
 	t.Eventually("the members of the next round stand in line", func() bool {
@@ -179,9 +155,8 @@ var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{
 		t.Helper()
 		w, i, err := b.DoubleBarrier("d", 3).Count(t.Ctx)
 		t.OK(err, "Count")
-		if w != waiting || i != inside {
-			t.Fatalf("Count says that %d wait and %d are inside, not %d and %d", w, i, waiting, inside)
-		}
+		t.FatalIf(w != waiting || i != inside,
+			"Count says that %d wait and %d are inside, not %d and %d", w, i, waiting, inside)
 	}
 	count(3, 3)
 	overlap := func() {

@@ -87,9 +87,7 @@ var _ = rules.Add(rule{Name: "Deadlocks", Says: []string{
 		found = look()
 		return len(found) > 0
 	})
-	if len(found) != 1 || len(found[0].Waits) != n {
-		t.Fatalf("found %v", found)
-	}
+	t.FatalIf(len(found) != 1 || len(found[0].Waits) != n, "found %v", found)
 	first := -1
 	for i := range n {
 		if found[0].Waits[0].Name == name(i+1) {

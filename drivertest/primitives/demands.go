@@ -15,8 +15,7 @@ var _ = rules.Add(rule{Name: "Revocation", Says: []string{
 }}, func(t *trial) {
 	a, b := t.pair() // no heartbeat comes in time
 	lease := t.acquire(a.Mutex("m"))
-	next := t.async(b.Mutex("m"))
-	t.waiting(b, "m", 1)
+	next := t.queued(b, 1, b.Mutex("m"))
 	t.OK(b.Admin().Revoke(t.Ctx, "m", lease.ID()), "Revoke")
 	wait(t, lease.Revoked(), "the holder is told that it is asked for the lock")
 	t.OK(lease.Err(), "a lease that was asked for")
@@ -32,8 +31,7 @@ var _ = rules.Add(rule{Name: "Eviction", Says: []string{
 	lease := t.acquire(a.Mutex("m", interlock.Robust()))
 	ctx, cancel := lease.Bind(t.Ctx)
 	defer cancel()
-	next := t.async(b.Mutex("m", interlock.Robust()))
-	t.waiting(b, "m", 1)
+	next := t.queued(b, 1, b.Mutex("m", interlock.Robust()))
 	t.OK(b.Admin().Evict(t.Ctx, "m", lease.ID(), false), "Evict")
 	wait(t, ctx.Done(), "the context of a holder that is evicted ends")
 	t.Is(context.Cause(ctx), interlock.ErrEvicted, "the context of a holder that was evicted")
@@ -41,9 +39,8 @@ var _ = rules.Add(rule{Name: "Eviction", Says: []string{
 	notYet(t, next, "the lock has passed on while a holder that was evicted is at work")
 	t.Is(lease.Release(), interlock.ErrLost, "release of a lease that was evicted")
 	got := t.get(next, "the next holder is served when the one that was evicted has released")
-	if !got.Inherited() {
-		t.Fatalf("the next holder is not told that the one that was evicted may have left its work half done")
-	}
+	t.FatalIf(!got.Inherited(),
+		"the next holder is not told that the one that was evicted may have left its work half done")
 	t.release(got)
 })
 
@@ -51,17 +48,12 @@ var _ = rules.Add(rule{Name: "Eviction", Says: []string{
 var _ = rules.Add(rule{Name: "EvictedWaiter", Exact: true, Says: []string{
 	"A waiter that is evicted loses its place, says so by an event, and waits again at the end.",
 }}, func(t *trial) {
-	events := make(chan interlock.Event, 100)
-	a, b, c := t.client(), t.beating(interlock.Observe(func(_ context.Context, e interlock.Event) {
-		if e.Kind == interlock.EventRejoined {
-			events <- e
-		}
-	})), t.client()
+	events, told := told(interlock.EventRejoined)
+	a, b, c := t.client(), t.beating(told), t.client()
 	holder := t.acquire(a.Mutex("m"))
 	first := t.async(b.Mutex("m"))
 	id := t.waiting(a, "m", 1)[0].ID
-	second := t.async(c.Mutex("m"))
-	t.waiting(a, "m", 2)
+	second := t.queued(a, 2, c.Mutex("m"))
 	t.OK(a.Admin().Evict(t.Ctx, "m", id, false), "Evict of a waiter")
 	if e := wait(t, events, "the event that a waiter has lost its place"); e.Name != "m" {
 		t.Fatalf("the event is %+v", e)
@@ -82,15 +74,13 @@ var _ = rules.Add(rule{Name: "Force", Says: []string{
 	a, b := t.pair()
 	for range 2 {
 		lease := t.acquire(a.Mutex("m"))
-		next := t.async(b.Mutex("m"))
-		t.waiting(b, "m", 1)
+		next := t.queued(b, 1, b.Mutex("m"))
 		if err := b.Admin().Evict(t.Ctx, "m", lease.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
 			t.OK(err, "Evict with force")
 		}
 		got := t.get(next, "the next holder is served at once")
-		if got.Token() <= lease.Token() {
-			t.Fatalf("the token is %d after %d, which a holder that knows nothing still has", got.Token(), lease.Token())
-		}
+		t.FatalIf(got.Token() <= lease.Token(),
+			"the token is %d after %d, which a holder that knows nothing still has", got.Token(), lease.Token())
 		wait(t, lease.Done(), "the old holder hears that its lease was taken away")
 		t.Is(lease.Err(), interlock.ErrEvicted, "a lease that was taken away")
 		t.Is(lease.Release(), interlock.ErrLost, "release of a lease that was taken away")
@@ -101,12 +91,8 @@ var _ = rules.Add(rule{Name: "Force", Says: []string{
 var _ = rules.Add(rule{Name: "Overrun", Says: []string{
 	"Work that goes on after its lease was lost is counted, told by events until it ends, and shown to others as long as it goes on and its client reaches the backend.",
 }}, func(t *trial) {
-	events := make(chan interlock.Event, 100)
-	a, b := t.beating(interlock.Owner("owner a"), interlock.Observe(func(_ context.Context, e interlock.Event) {
-		if e.Kind == interlock.EventOverrun {
-			events <- e
-		}
-	})), t.client()
+	events, told := told(interlock.EventOverrun)
+	a, b := t.beating(interlock.Owner("owner a"), told), t.client()
 	var lease *interlock.Lease
 	begun, end := make(chan struct{}), make(chan struct{})
 	stop := sync.OnceFunc(func() { close(end) })
@@ -124,9 +110,8 @@ var _ = rules.Add(rule{Name: "Overrun", Says: []string{
 		t.OK(err, "Evict")
 	}
 	first := wait(t, events, "the event that work goes on after the loss")
-	if first.Name != "jobs/m" || first.Token != lease.Token() || first.Took < a.TTL()/10 || !errors.Is(first.Err, interlock.ErrLost) || a.Overruns() != 1 {
-		t.Fatalf("%d leases overrun; the event is %+v", a.Overruns(), first)
-	}
+	t.FatalIf(first.Name != "jobs/m" || first.Token != lease.Token() || first.Took < a.TTL()/10 || !errors.Is(first.Err, interlock.ErrLost) || a.Overruns() != 1,
+		"%d leases overrun; the event is %+v", a.Overruns(), first)
 	shown := func(want int, what string) {
 		t.Helper()
 		var all []interlock.Queue
@@ -158,8 +143,7 @@ var _ = rules.Add(rule{Name: "Overrun", Says: []string{
 	for last.Err != nil { // one of a TTL that has passed
 		last = wait(t, events, "the event that the work has ended")
 	}
-	if last.Took < first.Took || last.Token != lease.Token() || a.Overruns() != 0 {
-		t.Fatalf("%d leases overrun; the last event is %+v", a.Overruns(), last)
-	}
+	t.FatalIf(last.Took < first.Took || last.Token != lease.Token() || a.Overruns() != 0,
+		"%d leases overrun; the last event is %+v", a.Overruns(), last)
 	shown(0, "work that has ended is shown no more")
 })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "Hold", Says: []string{
@@ -15,9 +16,7 @@ var _ = rules.Add(rule{Name: "Hold", Says: []string{
 	began := time.Now()
 	lease := t.acquire(a.Mutex("m", interlock.Hold(t.TTL)))
 	next := t.get(t.async(b.Mutex("m")), "the next holder is served when a lease of Hold has ended")
-	if lease.Err() == nil {
-		t.Fatalf("the next holder is served while a lease of Hold has %v left", lease.Remaining())
-	}
+	t.FatalIf(lease.Err() == nil, "the next holder is served while a lease of Hold has %v left", lease.Remaining())
 	if took := time.Since(began); took < t.TTL/2 {
 		t.Fatalf("a lease of %v has ended after %v", t.TTL, took)
 	}
@@ -47,8 +46,7 @@ var _ = rules.Add(rule{Name: "Extension", Says: []string{
 		t.OK(err, "Extend")
 	}
 	sooner := t.acquire(a.Mutex("sooner", interlock.Hold(10*limit)))
-	next := t.async(b.Mutex("sooner"))
-	t.waiting(b, "sooner", 1)
+	next := t.queued(b, 1, b.Mutex("sooner"))
 	t.OK(sooner.Extend(t.Ctx, short), "Extend to an earlier end")
 	t.release(t.get(next, "the next holder is served at the earlier end"))
 	t.Is(sooner.Release(), interlock.ErrLost, "release after the earlier end")
@@ -70,19 +68,15 @@ var _ = rules.Add(rule{Name: "Adoption", Says: []string{
 	lease := t.acquire(a.Mutex("m", interlock.Hold(10*limit)))
 	adopted, err := b.Adopt(t.Ctx, "m", lease.ID())
 	t.OK(err, "Adopt")
-	if adopted.BackendToken() != lease.BackendToken() {
-		t.Fatalf("the adopted lease has the token %d, not %d", adopted.BackendToken(), lease.BackendToken())
-	}
+	t.FatalIf(adopted.BackendToken() != lease.BackendToken(),
+		"the adopted lease has the token %d, not %d", adopted.BackendToken(), lease.BackendToken())
 	t.OK(adopted.Extend(t.Ctx, 5*limit), "Extend of an adopted lease")
-	next := t.async(b.Mutex("m"))
-	t.waiting(b, "m", 1)
+	next := t.queued(b, 1, b.Mutex("m"))
 	t.release(adopted)
 	got := t.get(next, "the next holder is served when an adopted lease is released")
 	t.Is(lease.Release(), interlock.ErrLost, "release of a lease that another client has released")
-	_, err = b.Adopt(t.Ctx, "m", lease.ID())
-	t.Is(err, interlock.ErrLost, "Adopt of a lease that has ended")
-	_, err = a.Adopt(t.Ctx, "m", got.ID())
-	t.Is(err, interlock.ErrInvalid, "Adopt of a lease without Hold")
+	t.Is(suite.Err(b.Adopt(t.Ctx, "m", lease.ID())), interlock.ErrLost, "Adopt of a lease that has ended")
+	t.Is(suite.Err(a.Adopt(t.Ctx, "m", got.ID())), interlock.ErrInvalid, "Adopt of a lease without Hold")
 	t.release(got)
 })
 
@@ -112,8 +106,7 @@ var _ = rules.Add(rule{Name: "AtMost", Says: []string{
 	lease := t.acquire(a.Mutex("m", interlock.AtMost(bound)))
 	ctx, end := lease.Bind(t.Ctx)
 	defer end()
-	next := t.async(b.Mutex("m"))
-	t.waiting(b, "m", 1)
+	next := t.queued(b, 1, b.Mutex("m"))
 	wait(t, ctx.Done(), "the context of a holder ends at the time of AtMost")
 	took := time.Since(before)
 	if !strings.Contains(lease.Err().Error(), "AtMost") {

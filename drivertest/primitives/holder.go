@@ -16,11 +16,9 @@ var _ = rules.Add(rule{Name: "Reentrancy", Says: []string{
 		outer := t.acquire(lock)
 		ctx, cancel := outer.Bind(t.Ctx)
 		inner := t.get(t.asyncWith(ctx, lock), "a holder acquires its lock again")
-		if inner.Token() != outer.Token() {
-			t.Fatalf("the tokens of one holder are %d and %d", outer.Token(), inner.Token())
-		}
-		other := t.async(b.Mutex("m"))
-		t.waiting(b, "m", 1)
+		t.FatalIf(inner.Token() != outer.Token(),
+			"the tokens of one holder are %d and %d", outer.Token(), inner.Token())
+		other := t.queued(b, 1, b.Mutex("m"))
 		first, last := inner, outer
 		if !innerFirst {
 			first, last = outer, inner
@@ -80,9 +78,7 @@ var _ = rules.Add(rule{Name: "Held", Says: []string{
 	check := func(ctx context.Context, l *interlock.Lock, want bool, what string) {
 		t.Helper()
 		got, ok := l.Held(ctx)
-		if ok != want || ok && got != lease {
-			t.Fatalf("%s: Held says %v", what, ok)
-		}
+		t.FatalIf(ok != want || ok && got != lease, "%s: Held says %v", what, ok)
 	}
 	check(ctx, a.RWMutex("m").Writer(), true, "the writer")
 	check(ctx, a.RWMutex("m").Reader(), true, "the writer, who may read")

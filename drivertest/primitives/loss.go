@@ -34,12 +34,8 @@ var _ = rules.Add(rule{Name: "CutOff", Says: []string{
 	"A holder that cannot reach its backend is told that its lease is in doubt, and that it is lost before another holds.",
 }}, func(t *trial) {
 	off := &atomic.Bool{}
-	events := make(chan interlock.EventKind, 1000)
-	a := t.cutOff(off, interlock.Observe(func(_ context.Context, e interlock.Event) {
-		if e.Kind == interlock.EventInDoubt || e.Kind == interlock.EventLost {
-			events <- e.Kind
-		}
-	}))
+	events, told := told(interlock.EventInDoubt, interlock.EventLost)
+	a := t.cutOff(off, told)
 	b := t.beating()
 	lease := t.acquire(a.Mutex("m", interlock.Robust()))
 	ctx, cancel := lease.Bind(t.Ctx)
@@ -48,19 +44,16 @@ var _ = rules.Add(rule{Name: "CutOff", Says: []string{
 	t.behind(next, b, "m")
 	off.Store(true)
 	got := t.get(next, "the next holder is served when the one that is cut off has run out")
-	if lease.Err() == nil {
-		t.Fatalf("the next holder is served while the one that is cut off has %v left", lease.Remaining())
-	}
+	t.FatalIf(lease.Err() == nil,
+		"the next holder is served while the one that is cut off has %v left", lease.Remaining())
 	wait(t, ctx.Done(), "the context of who is cut off ends")
 	t.Is(context.Cause(ctx), interlock.ErrLost, "the context of who is cut off")
-	if !got.Inherited() {
-		t.Fatalf("the next holder does not inherit from one that was cut off")
-	}
+	t.FatalIf(!got.Inherited(), "the next holder does not inherit from one that was cut off")
 	t.Is(lease.Release(), interlock.ErrLost, "release of a lease that is lost")
-	if kind := wait(t, events, "the event that a lease is in doubt"); kind != interlock.EventInDoubt {
+	if kind := wait(t, events, "the event that a lease is in doubt").Kind; kind != interlock.EventInDoubt {
 		t.Slow("the first event is %s, not that the lease is in doubt", kind) // which it was for a sixth of the TTL
 	}
-	for wait(t, events, "the event that a lease is lost") != interlock.EventLost {
+	for wait(t, events, "the event that a lease is lost").Kind != interlock.EventLost {
 	}
 	off.Store(false)
 	t.release(got)
@@ -72,20 +65,14 @@ var _ = rules.Add(rule{Name: "Retrying", Exact: true, Says: []string{
 	"An Acquire whose try fails says so by an event, with the name and the reason, and goes on until it has the lock.",
 }}, func(t *trial) {
 	off := &atomic.Bool{}
-	tries := make(chan interlock.Event, 1000)
-	a := t.cutOff(off, interlock.Observe(func(_ context.Context, e interlock.Event) {
-		if e.Kind == interlock.EventRetry {
-			tries <- e
-		}
-	}))
+	tries, told := told(interlock.EventRetry)
+	a := t.cutOff(off, told)
 	off.Store(true)
 	next := t.async(a.Mutex("m"))
 	for range 2 {
 		e := wait(t, tries, "the event that a try has failed")
 		t.Is(e.Err, errReply, "the reason of a try that failed")
-		if e.Name != "m" {
-			t.Fatalf("the event of a try of m names %q", e.Name)
-		}
+		t.FatalIf(e.Name != "m", "the event of a try of m names %q", e.Name)
 	}
 	notYet(t, next, "an Acquire has ended with its try")
 	off.Store(false)

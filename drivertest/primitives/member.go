@@ -44,11 +44,6 @@ func (m *member) acquire(w Want) Grant {
 	return g
 }
 
-func (m *member) draw(name, file string) (n int, err error) {
-	err = m.call("Draw", Want{Name: file}, &n)
-	return n, err
-}
-
 // stop stops the process, which is resumed by the function that it returns. It
 // does so between two heartbeats: a process that is stopped during an exchange
 // may keep its backend from serving others.

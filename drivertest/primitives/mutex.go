@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 	"github.com/interlock-go/interlock/internal/chaos"
 )
 
@@ -23,16 +24,12 @@ var _ = rules.Add(rule{Name: "Exclusion", Says: []string{
 			lock = lock.With(interlock.StrictOrder())
 		}
 		for range 8 {
-			lease, err := lock.Acquire(t.Ctx)
-			if err != nil {
+			if err := t.under(lock, func(lease *interlock.Lease) error {
+				defer w.Leave(lease)
+				_, err := w.Enter(lease)
+				time.Sleep(200 * time.Microsecond) // let the others in, if they can get in
 				return err
-			}
-			if _, err := w.Enter(lease); err != nil {
-				return err
-			}
-			time.Sleep(200 * time.Microsecond) // let the others in, if they can get in
-			w.Leave(lease)
-			if err := lease.Release(); err != nil {
+			}); err != nil {
 				return err
 			}
 		}
@@ -54,14 +51,12 @@ var _ = rules.Add(rule{Name: "Order", Says: []string{
 		holder := t.acquire(lock(0))
 		for i := range 3 * each {
 			waits = append(waits, t.Done(func() error {
-				lease, err := lock(i).Acquire(t.Ctx)
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				served = append(served, i)
-				mu.Unlock()
-				return lease.Release()
+				return t.under(lock(i), func(*interlock.Lease) error {
+					mu.Lock()
+					defer mu.Unlock()
+					served = append(served, i)
+					return nil
+				})
 			}))
 			queued(i + 1)
 		}
@@ -69,9 +64,7 @@ var _ = rules.Add(rule{Name: "Order", Says: []string{
 		for i, w := range waits {
 			t.OK(wait(t, w, fmt.Sprintf("%d of those who wait", i+1)), "acquire and release")
 		}
-		if !slices.IsSorted(served) {
-			t.Fatalf("served in the order %v", served)
-		}
+		t.FatalIf(!slices.IsSorted(served), "served in the order %v", served)
 	}
 	lined(func(i int) *interlock.Lock { return strict([]*interlock.Client{a, a, b, c}[i%4]) },
 		func(n int) { t.waiting(c, "strict", n) })
@@ -109,18 +102,14 @@ var _ = rules.Add(rule{Name: "Tokens", Says: []string{
 	var w chaos.Witness
 	t.Parallel(4, func(int) error {
 		for range 5 {
-			lease, err := a.Mutex("m").Acquire(t.Ctx)
-			if err != nil {
+			if err := t.under(a.Mutex("m"), func(lease *interlock.Lease) error {
+				if lease.Token() <= last {
+					return fmt.Errorf("the token is %d after %d", lease.Token(), last)
+				}
+				defer w.Leave(lease)
+				_, err := w.Enter(lease)
 				return err
-			}
-			if lease.Token() <= last {
-				return fmt.Errorf("the token is %d after %d", lease.Token(), last)
-			}
-			if _, err := w.Enter(lease); err != nil {
-				return err
-			}
-			w.Leave(lease)
-			if err := lease.Release(); err != nil {
+			}); err != nil {
 				return err
 			}
 		}
@@ -142,8 +131,7 @@ var _ = rules.Add(rule{Name: "Cancellation", Says: []string{
 		ctx, cancel := context.WithCancel(t.Ctx)
 		first := t.asyncWith(ctx, b.Mutex("m", opts...))
 		t.waiting(a, "m", 1)
-		behind := t.async(t.client().Mutex("m", opts...))
-		t.waiting(a, "m", 2)
+		behind := t.queued(a, 2, t.client().Mutex("m", opts...))
 		cancel()
 		t.Is(wait(t, first, "a cancelled wait ends").err, context.Canceled, "a cancelled wait")
 		t.waiting(a, "m", 1)
@@ -176,12 +164,10 @@ var _ = rules.Add(rule{Name: "Bounds", Exact: true, Says: []string{
 	a, b := t.pair()
 	holder := t.acquire(a.Mutex("m"))
 	for _, l := range []*interlock.Lock{b.Mutex("m"), a.Mutex("m"), b.Mutex("m", interlock.StrictOrder())} {
-		_, err := l.TryAcquire(t.Ctx)
-		t.Is(err, interlock.ErrBusy, "TryAcquire of a lock that is held")
-		_, err = l.With(interlock.Wait(0)).Acquire(t.Ctx)
-		t.Is(err, interlock.ErrBusy, "Acquire with Wait(0) of a lock that is held")
+		t.Is(suite.Err(l.TryAcquire(t.Ctx)), interlock.ErrBusy, "TryAcquire of a lock that is held")
+		t.Is(suite.Err(l.With(interlock.Wait(0)).Acquire(t.Ctx)), interlock.ErrBusy, "Acquire with Wait(0) of a lock that is held")
 		began := time.Now()
-		_, err = l.With(interlock.Wait(50 * time.Millisecond)).Acquire(t.Ctx)
+		_, err := l.With(interlock.Wait(50 * time.Millisecond)).Acquire(t.Ctx)
 		if errors.Is(err, interlock.ErrUnavailable) {
 			t.Slow("the backend has not answered within 50 ms")
 		}
@@ -197,10 +183,8 @@ var _ = rules.Add(rule{Name: "Bounds", Exact: true, Says: []string{
 	t.release(lease)
 
 	reader := t.acquire(a.RWMutex("rw").Reader())
-	writer := t.async(b.RWMutex("rw").Writer())
-	t.waiting(a, "rw", 1)
-	_, err = t.client().RWMutex("rw").Reader().TryAcquire(t.Ctx)
-	t.Is(err, interlock.ErrBusy, "TryAcquire of a reader behind a writer that waits")
+	writer := t.queued(a, 1, b.RWMutex("rw").Writer())
+	t.Is(suite.Err(t.client().RWMutex("rw").Reader().TryAcquire(t.Ctx)), interlock.ErrBusy, "TryAcquire of a reader behind a writer that waits")
 	t.waiting(a, "rw", 1)
 	t.passOn(reader, writer, "the writer is served")
 })

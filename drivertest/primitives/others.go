@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "Robustness", Says: []string{
@@ -30,14 +31,12 @@ var _ = rules.Add(rule{Name: "Robustness", Says: []string{
 			})
 		})
 		wait(t, begun, "the work begins")
-		next := t.async(b.Mutex("m", robust))
-		t.waiting(a, "m", 1)
+		next := t.queued(a, 1, b.Mutex("m", robust))
 		close(end)
 		t.OK(wait(t, done, "the work ends"), "Do")
 		lease := t.get(next, "the next holder is served")
-		if lease.Inherited() != panics {
-			t.Fatalf("the last holder panicked: %v; the next one inherits: %v", panics, lease.Inherited())
-		}
+		t.FatalIf(lease.Inherited() != panics,
+			"the last holder panicked: %v; the next one inherits: %v", panics, lease.Inherited())
 		t.release(lease)
 	}
 })
@@ -95,22 +94,7 @@ var _ = rules.Add(rule{Name: "Election", Says: []string{
 	a, b, c := t.client(), t.client(), t.client()
 	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
-	leaders := make(chan string, 100)
-	observer := t.Done(func() error {
-		for m, err := range c.Election("e").Observe(ctx) {
-			if err != nil {
-				return err
-			}
-			leaders <- m.Note
-		}
-		return nil
-	})
-	seen := func(want string) {
-		t.Helper()
-		for got := "?"; got != want; {
-			got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
-		}
-	}
+	seen, observer := t.observe(c.Election("e").Observe(ctx))
 	campaign := func(c *interlock.Client, value string) <-chan result {
 		return t.begin(func() (*interlock.Lease, error) { return c.Election("e").Campaign(t.Ctx, value) })
 	}
@@ -146,36 +130,17 @@ var _ = rules.Add(rule{Name: "EndOfObserving", Says: []string{
 		c, err := interlock.New(t.Ctx, d, interlock.TTL(10*limit))
 		t.OK(err, "open a client")
 		ctx, cancel := context.WithCancel(t.Ctx)
-		seen := make(chan struct{}, 100)
-		first := func() {
-			select {
-			case seen <- struct{}{}:
-			default:
-			}
-		}
-		ends := []<-chan error{t.Done(func() (last error) {
-			for _, last = range c.Election("e").Observe(ctx) {
-				first()
-			}
-			return last
-		}), t.Done(func() (last error) {
-			for _, last = range c.Admin().Follow(ctx, "m") {
-				first()
-			}
-			return last
-		}), t.Done(func() (last error) {
-			for _, last = range interlock.NewValue[int](c, "v").Watch(ctx) {
-				first()
-			}
-			return last
-		})}
-		for range ends {
-			wait(t, seen, "the first state")
-		}
+		any := func(interlock.Member) bool { return true }
+		observed, one := read(t, c.Election("e").Observe(ctx))
+		followed, two := read(t, c.Admin().Follow(ctx, "m"))
+		watched, three := read(t, interlock.NewValue[int](c, "v").Watch(ctx))
+		observed("who leads", any)
+		followed("the first state", func(interlock.Queue) bool { return true })
+		watched("the first value", func(interlock.Snapshot[int]) bool { return true })
 		cancel()
 		closed := t.Done(c.Close)
-		for i, end := range ends {
-			t.OK(wait(t, end, "it ends with its context"), "%s", []string{"Observe", "Follow", "Watch"}[i])
+		for what, end := range map[string]<-chan error{"Observe": one, "Follow": two, "Watch": three} {
+			t.OK(wait(t, end, "it ends with its context"), "%s", what)
 		}
 		t.OK(wait(t, closed, "Close"), "Close")
 	}
@@ -188,16 +153,7 @@ var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
 	e, f, g := a.Election("e"), b.Election("e"), c.Election("e")
 	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
-	leaders := make(chan string, 100)
-	observer := t.Done(func() error {
-		for m, err := range g.Observe(ctx) {
-			if err != nil {
-				return err
-			}
-			leaders <- m.Note
-		}
-		return nil
-	})
+	seen, observer := t.observe(g.Observe(ctx))
 	leads := func(want string) {
 		t.Helper()
 		m, err := g.Leader(t.Ctx)
@@ -206,9 +162,7 @@ var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
 		} else if t.OK(err, "Leader"); m.Note != want {
 			t.Fatalf("%q leads, it is said, and not %q", m.Note, want)
 		}
-		for got := "?"; got != want; {
-			got = wait(t, leaders, fmt.Sprintf("the observer sees %q lead", want))
-		}
+		seen(want)
 	}
 	leads("")
 	old, err := e.Campaign(t.Ctx, "old")
@@ -243,14 +197,11 @@ var _ = rules.Add(rule{Name: "Striping", Says: []string{
 	used := map[string]bool{}
 	for i := range 100 {
 		key := fmt.Sprint("key ", i)
-		if one.For(key).Name() != two.For(key).Name() {
-			t.Fatalf("the stripe of %q is %s for one client and %s for another", key, one.For(key).Name(), two.For(key).Name())
-		}
+		t.FatalIf(one.For(key).Name() != two.For(key).Name(),
+			"the stripe of %q is %s for one client and %s for another", key, one.For(key).Name(), two.For(key).Name())
 		used[one.For(key).Name()] = true
 	}
-	if len(used) != n || one.Len() != n {
-		t.Fatalf("a hundred keys use %d stripes of %d", len(used), n)
-	}
+	t.FatalIf(len(used) != n || one.Len() != n, "a hundred keys use %d stripes of %d", len(used), n)
 	lease := t.acquire(one.For("key"))
 	t.busy(two.For("key"), "another client holds the key")
 	var others []*interlock.Lease
@@ -259,9 +210,7 @@ var _ = rules.Add(rule{Name: "Striping", Says: []string{
 			others = append(others, t.acquire(s))
 		}
 	}
-	if len(others) != n-1 {
-		t.Fatalf("%d stripes of %d are others", len(others), n)
-	}
+	t.FatalIf(len(others) != n-1, "%d stripes of %d are others", len(others), n)
 	t.release(lease)
 	t.release(others...)
 })
@@ -298,17 +247,14 @@ var _ = rules.Add(rule{Name: "Stored", Says: []string{
 			t.OK(err, "Stored")
 			got = append(got, s)
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("Stored of %q shows %v, not %v", prefix, got, want)
-		}
+		t.FatalIf(!slices.Equal(got, want), "Stored of %q shows %v, not %v", prefix, got, want)
 	}
 	shows("")
 	t.release(t.acquire(a.Mutex("a/lock")))
 	v := interlock.NewValue[string](a, "x/value")
 	version, err := v.Set(t.Ctx, "one", 0)
 	t.OK(err, "Set")
-	_, err = a.Latch("x").Set(t.Ctx, 2)
-	t.OK(err, "Set")
+	t.OK(suite.Err(a.Latch("x").Set(t.Ctx, 2)), "Set")
 	t.OK(a.Barrier("x").Set(t.Ctx), "Set")
 	t.OK(a.Barrier("a-b").Set(t.Ctx), "Set")
 	barrier := interlock.Stored{Name: "x", Kind: "barrier"}
@@ -332,24 +278,12 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 	c := t.client()
 	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
-	states := make(chan interlock.Queue, 1000)
-	follower := t.Done(func() error {
-		for q, err := range c.Admin().Follow(ctx, "jobs/s") {
-			if err != nil {
-				return err
-			}
-			states <- q
-		}
-		return nil
-	})
+	until, follower := read(t, c.Admin().Follow(ctx, "jobs/s"))
 	shows := func(holders, waiters int) (q interlock.Queue) {
 		t.Helper()
-		for {
-			q = wait(t, states, fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters))
-			if len(q.Holders) == holders && len(q.Waiters) == waiters {
-				return q
-			}
-		}
+		return until(fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters), func(q interlock.Queue) bool {
+			return len(q.Holders) == holders && len(q.Waiters) == waiters
+		})
 	}
 	shows(0, 0)
 	if q, err := c.Admin().Queue(t.Ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
@@ -380,9 +314,8 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 	for q, err := range c.Admin().Queues(t.Ctx, "jobs/") {
 		t.OK(err, "Queues")
 		names = append(names, q.Name)
-		if q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed) {
-			t.Fatalf("Queues shows a lease of Hold as %+v", q)
-		}
+		t.FatalIf(q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed),
+			"Queues shows a lease of Hold as %+v", q)
 	}
 	if want := []string{"jobs/m", "jobs/s"}; !slices.Equal(names, want) {
 		t.Fatalf("Queues of jobs/ shows %q, not %q", names, want)
@@ -418,8 +351,7 @@ var _ = rules.Add(rule{Name: "Closing", Says: []string{
 	wait(t, begun, "the function of Do begins")
 	latch := t.Done(func() error { return a.Latch("l").Wait(t.Ctx) })
 	notYet(t, latch, "a latch that was never set is open")
-	next := t.async(b.Mutex("m"))
-	t.waiting(b, "m", 1)
+	next := t.queued(b, 1, b.Mutex("m"))
 
 	closed := t.Done(a.Close)
 	for what, c := range map[string]<-chan result{"a waiter": waits, "a waiter behind another one of its client": local} {
@@ -437,6 +369,5 @@ var _ = rules.Add(rule{Name: "Closing", Says: []string{
 	t.release(t.acquire(b.Mutex("body")))
 	t.waiting(b, "blocked", 0)
 	t.release(blocker)
-	_, err := a.Mutex("m").Acquire(t.Ctx)
-	t.Is(err, interlock.ErrClosed, "Acquire after Close")
+	t.Is(suite.Err(a.Mutex("m").Acquire(t.Ctx)), interlock.ErrClosed, "Acquire after Close")
 })

@@ -1,10 +1,10 @@
 package primitives
 
 import (
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -24,27 +24,9 @@ var _ = rules.Add(rule{Name: "ShortOutage", Exact: true, Says: []string{
 	if t.Simulated || t.world.Via == nil {
 		t.Skip("there is no network between the clients and the backend")
 	}
-	var mu sync.Mutex
-	proxies := map[string]*testserver.Proxy{}
-	d, err := t.world.Via(t.Ctx, func(server string) string {
-		mu.Lock()
-		defer mu.Unlock()
-		if proxies[server] == nil {
-			p, err := testserver.RunProxy(server, testserver.ProxyOptions{})
-			t.OK(err, "run a proxy")
-			t.Cleanup(p.Close)
-			proxies[server] = p
-		}
-		return proxies[server].Addr
-	})
+	n := &suite.Network{TB: t}
+	d, err := t.world.Via(t.Ctx, n.At)
 	t.OK(err, "open a driver")
-	each := func(f func(*testserver.Proxy)) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range proxies {
-			f(p)
-		}
-	}
 	a := t.over(d, 4*t.TTL)
 	ttl := a.TTL()
 	leases := []*interlock.Lease{t.acquire(a.Mutex("m")), t.acquire(a.RWMutex("rw").Reader())}
@@ -53,9 +35,9 @@ var _ = rules.Add(rule{Name: "ShortOutage", Exact: true, Says: []string{
 	t.Allow(20 * ttl)
 	for i, o := range outages {
 		time.Sleep(ttl + ttl/3*time.Duration(i)/time.Duration(len(outages)))
-		each(o.begin)
+		n.Each(o.begin)
 		time.Sleep(ttl * 2 / 5)
-		each(o.end)
+		n.Each(o.end)
 		time.Sleep(ttl * 3 / 5)
 		for _, l := range leases {
 			if err := l.Err(); err == nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "Shrinking", Says: []string{
@@ -13,10 +14,8 @@ var _ = rules.Add(rule{Name: "Shrinking", Says: []string{
 	sem := func(c *interlock.Client, n int64) *interlock.Lock { return c.Semaphore("s", 25, interlock.Weight(n)) }
 	lease := t.acquire(sem(a, 23))
 	token := lease.Token()
-	twelve := t.async(sem(b, 12))
-	t.waiting(c, "s", 1)
-	one := t.async(sem(c, 1))
-	t.waiting(c, "s", 2)
+	twelve := t.queued(c, 1, sem(b, 12))
+	one := t.queued(c, 2, sem(c, 1))
 	t.Is(lease.Shrink(t.Ctx, 24), interlock.ErrInvalid, "24 of 23 permits are to stay")
 	t.Is(lease.Shrink(t.Ctx, 0), interlock.ErrInvalid, "no permit is to stay")
 	t.OK(lease.Shrink(t.Ctx, 23), "as many permits as the lease has are to stay")
@@ -26,18 +25,15 @@ var _ = rules.Add(rule{Name: "Shrinking", Says: []string{
 	notYet(t, one, "26 permits of 25 are lent")
 	t.OK(lease.Shrink(t.Ctx, 13), "the same again")
 	t.OK(lease.Err(), "the lease that was shrunk")
-	if lease.Permits() != 13 || lease.Token() != token {
-		t.Fatalf("a lease that was shrunk to 13 permits has %d, and the token %d instead of %d", lease.Permits(), lease.Token(), token)
-	}
+	t.FatalIf(lease.Permits() != 13 || lease.Token() != token,
+		"a lease that was shrunk to 13 permits has %d, and the token %d instead of %d", lease.Permits(), lease.Token(), token)
 	if q := t.look(c, "s"); len(q.Holders) != 2 || q.Holders[0].Units != 13 {
 		t.Fatalf("a lease of 13 permits and one of 12 hold; instead %+v", q)
 	}
 	ctx, cancel := lease.Bind(t.Ctx)
 	defer cancel()
-	_, err := sem(a, 13).TryAcquire(ctx)
-	t.Is(err, interlock.ErrDeadlock, "13 permits of 25 by one who has 13")
-	_, err = sem(a, 12).TryAcquire(ctx)
-	t.Is(err, interlock.ErrBusy, "12 permits of 25 by one who has 13 beside one who has 12")
+	t.Is(suite.Err(sem(a, 13).TryAcquire(ctx)), interlock.ErrDeadlock, "13 permits of 25 by one who has 13")
+	t.Is(suite.Err(sem(a, 12).TryAcquire(ctx)), interlock.ErrBusy, "12 permits of 25 by one who has 13 beside one who has 12")
 	t.release(second)
 	third := t.get(one, "who waits for one permit is served")
 	t.passOn(lease, t.async(sem(b, 24)), "the rest is released")
@@ -55,17 +51,15 @@ var _ = rules.Add(rule{Name: "HeldByTheClient", Says: []string{
 	holds := func(c *interlock.Client, what string, want ...*interlock.Lease) {
 		t.Helper()
 		got := c.Held("s")
-		if !slices.Equal(got, want) {
-			t.Fatalf("%s: the client has %d leases, %d are wanted, or not in their order", what, len(got), len(want))
-		}
+		t.FatalIf(!slices.Equal(got, want),
+			"%s: the client has %d leases, %d are wanted, or not in their order", what, len(got), len(want))
 	}
 	one := t.acquire(a.Semaphore("s", 2))
 	holds(a, "one lease", one)
 	holds(b, "a lease of another client")
 	two := t.acquire(a.Semaphore("s", 2))
 	other := t.acquire(a.Mutex("s/other"))
-	waits := t.async(b.Semaphore("s", 2))
-	t.waiting(a, "s", 1)
+	waits := t.queued(a, 1, b.Semaphore("s", 2))
 	holds(a, "two leases, and one of another name", one, two)
 	holds(b, "a place in line")
 	t.release(one)
@@ -84,8 +78,7 @@ var _ = rules.Add(rule{Name: "SetPermits", Says: []string{
 		return c.Semaphore("s", of, interlock.Weight(n))
 	}
 	one, two := t.acquire(sem(a, 1, 2)), t.acquire(sem(b, 1, 2))
-	next := t.async(sem(c, 2, 2))
-	t.waiting(a, "s", 1)
+	next := t.queued(a, 1, sem(c, 2, 2))
 	t.OK(c.Admin().SetPermits(t.Ctx, "s", 4), "SetPermits from 2 to 4")
 	three := t.get(next, "who waits for two permits is served when there are two more")
 	if q := t.look(a, "s"); q.Capacity != 4 || !q.PermitsSet {
@@ -101,8 +94,7 @@ var _ = rules.Add(rule{Name: "SetPermits", Says: []string{
 	t.release(one, two)
 	notYet(t, fourth, "one of one permit is lent, while another holds two")
 	t.passOn(three, fourth, "enough have left")
-	_, err := sem(b, 2, 4).Acquire(t.Ctx)
-	t.Is(err, interlock.ErrMismatch, "two permits, where one was set")
+	t.Is(suite.Err(sem(b, 2, 4).Acquire(t.Ctx)), interlock.ErrMismatch, "two permits, where one was set")
 })
 
 var _ = rules.Add(rule{Name: "SetPermitsStay", Says: []string{
@@ -114,8 +106,7 @@ var _ = rules.Add(rule{Name: "SetPermitsStay", Says: []string{
 		old, next := t.acquire(a.Semaphore("s", 2)), t.acquire(b.Semaphore("s", 5))
 		third := t.acquire(c.Semaphore("s", 2))
 		t.busy(b.Semaphore("s", 5), "all three permits that were set are held")
-		waits := t.async(a.Semaphore("s", 2))
-		t.waiting(a, "s", 1)
+		waits := t.queued(a, 1, a.Semaphore("s", 2))
 		t.passOn(old, waits, "who says another number is served")
 		t.release(next, third)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "KilledHolder", Processes: true, Says: []string{
@@ -22,12 +23,8 @@ var _ = rules.Add(rule{Name: "KilledHolder", Processes: true, Says: []string{
 	if took := time.Since(killed); took > 2*t.TTL+limit/10 { // so slow is no backend
 		t.Fatalf("the next holder is served %v after the one before it, with a TTL of %v, was killed", took, t.TTL)
 	}
-	if !lease.Inherited() {
-		t.Fatalf("the next holder does not inherit from a process that was killed")
-	}
-	if lease.Token() <= g.Token {
-		t.Fatalf("the token is %d after %d", lease.Token(), g.Token)
-	}
+	t.FatalIf(!lease.Inherited(), "the next holder does not inherit from a process that was killed")
+	t.FatalIf(lease.Token() <= g.Token, "the token is %d after %d", lease.Token(), g.Token)
 	t.release(lease)
 })
 
@@ -39,12 +36,10 @@ var _ = rules.Add(rule{Name: "KilledWaiter", Processes: true, Says: []string{
 	m := t.member(t.TTL)
 	killed := t.Done(func() error { return m.call("Acquire", Want{Kind: "mutex", Name: "m"}, &Grant{}) })
 	t.waiting(a, "m", 1)
-	next := t.async(b.Mutex("m"))
-	t.waiting(a, "m", 2)
+	next := t.queued(a, 2, b.Mutex("m"))
 	m.Kill()
-	if err := wait(t, killed, "the call of a process that was killed"); err == nil {
-		t.Fatalf("a waiter has acquired a lock that is held")
-	}
+	t.FatalIf(wait(t, killed, "the call of a process that was killed") == nil,
+		"a waiter has acquired a lock that is held")
 	t.passOn(holder, next, "who waits behind a process that was killed is served")
 })
 
@@ -58,19 +53,14 @@ var _ = rules.Add(rule{Name: "StoppedHolder", Processes: true, Says: []string{
 	t.behind(next, b, "m")
 	resume := m.stop()
 	lease := t.get(next, "the next holder is served when the one before it is stopped")
-	granted := stamp()
+	granted := suite.Stamp()
 	resume()
 	var f Fate
 	t.OK(m.call("Over", g.ID, &f), "the holder that was stopped learns of its loss")
-	if f.Last >= granted {
-		t.Fatalf("the holder that was stopped worked %v after another held", time.Duration(f.Last-granted))
-	}
-	if !f.Lost {
-		t.Fatalf("the holder that was stopped is not told that it lost its lease: %s", f.Text)
-	}
-	if lease.Token() <= g.Token {
-		t.Fatalf("the token is %d after %d", lease.Token(), g.Token)
-	}
+	t.FatalIf(f.Last >= granted,
+		"the holder that was stopped worked %v after another held", time.Duration(f.Last-granted))
+	t.FatalIf(!f.Lost, "the holder that was stopped is not told that it lost its lease: %s", f.Text)
+	t.FatalIf(lease.Token() <= g.Token, "the token is %d after %d", lease.Token(), g.Token)
 	t.OK(lease.Err(), "the lease of the next holder, which is healthy")
 	t.release(lease)
 })
@@ -86,12 +76,9 @@ var _ = rules.Add(rule{Name: "AdoptionFromAKilledProcess", Processes: true, Says
 	t.busy(b.Mutex("m"), "a lease of Hold outlives the process that acquired it")
 	lease, err := a.Adopt(t.Ctx, "m", g.ID)
 	t.OK(err, "Adopt of a lease whose process was killed")
-	if lease.Token() != g.Token {
-		t.Fatalf("the adopted lease has the token %d, not %d", lease.Token(), g.Token)
-	}
+	t.FatalIf(lease.Token() != g.Token, "the adopted lease has the token %d, not %d", lease.Token(), g.Token)
 	t.OK(lease.Extend(t.Ctx, 5*limit), "Extend of a lease whose process was killed")
-	next := t.async(b.Mutex("m"))
-	t.waiting(a, "m", 1)
+	next := t.queued(a, 1, b.Mutex("m"))
 	t.passOn(lease, next, "the next holder is served")
 })
 
@@ -103,22 +90,7 @@ var _ = rules.Add(rule{Name: "KilledLeader", Processes: true, Says: []string{
 	m.acquire(Want{Kind: "candidate", Name: "e"})
 	ctx, cancel := context.WithCancel(t.Ctx)
 	defer cancel()
-	leaders := make(chan string, 100)
-	observer := t.Done(func() error {
-		for leader, err := range b.Election("e").Observe(ctx) {
-			if err != nil {
-				return err
-			}
-			leaders <- leader.Note
-		}
-		return nil
-	})
-	seen := func(want string) {
-		t.Helper()
-		for got := ""; got != want; {
-			got = wait(t, leaders, "the observer sees that "+want+" leads")
-		}
-	}
+	seen, observer := t.observe(b.Election("e").Observe(ctx))
 	seen("a member")
 	next := t.begin(func() (*interlock.Lease, error) { return a.Election("e").Campaign(t.Ctx, "the next") })
 	t.behind(next, a, "e")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // hall counts what is held of one lock, by leases that have not ended.
@@ -44,16 +45,12 @@ func (h *hall) leave(l *interlock.Lease) {
 
 // visit holds the lock for a moment.
 func (h *hall) visit(t *trial, l *interlock.Lock, units int64) error {
-	lease, err := l.Acquire(t.Ctx)
-	if err != nil {
+	return t.under(l, func(lease *interlock.Lease) error {
+		defer h.leave(lease)
+		err := h.enter(lease, units)
+		time.Sleep(200 * time.Microsecond)
 		return err
-	}
-	if err := h.enter(lease, units); err != nil {
-		return err
-	}
-	time.Sleep(200 * time.Microsecond)
-	h.leave(lease)
-	return lease.Release()
+	})
 }
 
 var _ = rules.Add(rule{Name: "ReadersAndWriters", Says: []string{
@@ -61,18 +58,13 @@ var _ = rules.Add(rule{Name: "ReadersAndWriters", Says: []string{
 }}, func(t *trial) {
 	a, b := t.pair()
 	one, two, same := t.acquire(a.RWMutex("m").Reader()), t.acquire(b.RWMutex("m").Reader()), t.acquire(b.RWMutex("m").Reader())
-	if one.Exclusive() {
-		t.Fatalf("a reader's lease is exclusive")
-	}
-	writer := t.async(a.RWMutex("m").Writer())
-	t.waiting(b, "m", 1)
+	t.FatalIf(one.Exclusive(), "a reader's lease is exclusive")
+	writer := t.queued(b, 1, a.RWMutex("m").Writer())
 	t.release(one, two)
 	notYet(t, writer, "the writer holds beside a reader")
 	t.release(same)
 	lease := t.get(writer, "the writer is served after the readers")
-	if !lease.Exclusive() {
-		t.Fatalf("a writer's lease is not exclusive")
-	}
+	t.FatalIf(!lease.Exclusive(), "a writer's lease is not exclusive")
 	t.busy(a.RWMutex("m").Reader(), "a writer of this client holds it")
 	t.busy(b.RWMutex("m").Reader(), "a writer holds it")
 	t.busy(b.RWMutex("m").Writer(), "a writer holds it")
@@ -99,10 +91,8 @@ var _ = rules.Add(rule{Name: "NoOvertaking", Says: []string{
 }}, func(t *trial) {
 	a, b, c := t.beating(), t.client(), t.client()
 	reader := t.acquire(a.RWMutex("m").Reader())
-	writer := t.async(b.RWMutex("m").Writer())
-	t.waiting(b, "m", 1)
-	late := t.async(c.RWMutex("m").Reader())
-	t.waiting(b, "m", 2)
+	writer := t.queued(b, 1, b.RWMutex("m").Writer())
+	late := t.queued(b, 2, c.RWMutex("m").Reader())
 	tries := 0
 	t.Eventually("a client whose reader holds the lock hears of the writer", func() bool {
 		lease, err := a.RWMutex("m").Reader().TryAcquire(t.Ctx)
@@ -130,18 +120,15 @@ var _ = rules.Add(rule{Name: "Downgrade", Says: []string{
 }}, func(t *trial) {
 	a, b, c := t.client(), t.client(), t.client()
 	lease := t.acquire(a.RWMutex("m").Writer())
-	reader := t.async(b.RWMutex("m").Reader())
-	t.waiting(c, "m", 1)
-	writer := t.async(c.RWMutex("m").Writer())
-	t.waiting(c, "m", 2)
+	reader := t.queued(c, 1, b.RWMutex("m").Reader())
+	writer := t.queued(c, 2, c.RWMutex("m").Writer())
 	token := lease.Token()
 	t.OK(lease.Downgrade(t.Ctx), "Downgrade")
 	beside := t.get(reader, "a reader that waits gets in beside a writer that has become one")
 	notYet(t, writer, "a writer has got in beside one that has become a reader")
 	t.OK(lease.Err(), "the lease after Downgrade")
-	if lease.Exclusive() || lease.Token() != token {
-		t.Fatalf("after Downgrade the lease is exclusive (%v) and has the token %d, which was %d", lease.Exclusive(), lease.Token(), token)
-	}
+	t.FatalIf(lease.Exclusive() || lease.Token() != token,
+		"after Downgrade the lease is exclusive (%v) and has the token %d, which was %d", lease.Exclusive(), lease.Token(), token)
 	if q := t.look(c, "m"); len(q.Holders) != 2 || q.Holders[0].Units != 1 {
 		t.Fatalf("after Downgrade two readers hold; instead %+v", q)
 	}
@@ -161,10 +148,8 @@ var _ = rules.Add(rule{Name: "Permits", Says: []string{
 	a, b, c := t.client(), t.client(), t.client()
 	sem := func(c *interlock.Client, n int64) *interlock.Lock { return c.Semaphore("s", 5, interlock.Weight(n)) }
 	one, two := t.acquire(sem(a, 2)), t.acquire(sem(b, 2))
-	heavy := t.async(sem(c, 2))
-	t.waiting(a, "s", 1)
-	light := t.async(sem(b, 1))
-	t.waiting(a, "s", 2)
+	heavy := t.queued(a, 1, sem(c, 2))
+	light := t.queued(a, 2, sem(b, 1))
 	notYet(t, heavy, "six permits of five are lent")
 	notYet(t, light, "a light one has overtaken a heavy one")
 	t.release(one)
@@ -172,12 +157,9 @@ var _ = rules.Add(rule{Name: "Permits", Says: []string{
 	t.busy(sem(a, 1), "all permits are lent")
 	t.release(two, three, four)
 	all := t.acquire(sem(a, 5))
-	if !all.Exclusive() {
-		t.Fatalf("who has all permits does not hold exclusively")
-	}
+	t.FatalIf(!all.Exclusive(), "who has all permits does not hold exclusively")
 	t.release(all)
-	_, err := sem(a, 6).Acquire(t.Ctx)
-	t.Is(err, interlock.ErrInvalid, "six permits of five")
+	t.Is(suite.Err(sem(a, 6).Acquire(t.Ctx)), interlock.ErrInvalid, "six permits of five")
 
 	h := &hall{capacity: 5}
 	t.Parallel(6, func(i int) error {

@@ -87,20 +87,19 @@ func draw(file string) (int, error) {
 	return n + 1, os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
 }
 
-func (t *trial) numbers() (file string) {
+// thirty have numbers drawn from a file.
+func (t *trial) thirty(draw func(i int, file string) (int, error)) {
 	t.Helper()
-	file = filepath.Join(t.TempDir(), "number")
+	file := filepath.Join(t.TempDir(), "number")
 	t.OK(os.WriteFile(file, []byte("0"), 0o600), "write the file")
-	return file
-}
-
-func (t *trial) eachOnce(drawn []int) {
-	t.Helper()
+	drawn := make([]int, 30)
+	t.Parallel(len(drawn), func(i int) (err error) {
+		drawn[i], err = draw(i, file)
+		return err
+	})
 	slices.Sort(drawn)
 	for i, n := range drawn {
-		if n != i+1 {
-			t.Fatalf("%d contenders drew %v", len(drawn), drawn)
-		}
+		t.FatalIf(n != i+1, "%d contenders drew %v", len(drawn), drawn)
 	}
 }
 
@@ -108,31 +107,18 @@ var _ = rules.Add(rule{Name: "ThirtyNumbers", Says: []string{
 	"Thirty contenders draw order numbers, none twice.",
 }}, func(t *trial) {
 	clients := []*interlock.Client{t.client(), t.client(), t.client()}
-	file := t.numbers()
-	drawn := make([]int, 30)
-	t.Parallel(len(drawn), func(i int) error {
-		lease, err := clients[i%len(clients)].Mutex("order").Acquire(t.Ctx)
-		if err != nil {
-			return err
-		}
-		if drawn[i], err = draw(file); err != nil {
-			return err
-		}
-		return lease.Release()
+	t.thirty(func(i int, file string) (n int, err error) {
+		err = t.under(clients[i%3].Mutex("order"), func(*interlock.Lease) (err error) { n, err = draw(file); return err })
+		return n, err
 	})
-	t.eachOnce(drawn)
 })
 
 var _ = rules.Add(rule{Name: "ThirtyNumbersInProcesses", Processes: true, Says: []string{
 	"Thirty contenders in three processes draw order numbers, none twice.",
 }}, func(t *trial) {
 	members := []*member{t.member(10 * limit), t.member(10 * limit), t.member(10 * limit)}
-	file := t.numbers()
-	drawn := make([]int, 30)
-	t.Parallel(len(drawn), func(i int) error {
-		var err error
-		drawn[i], err = members[i%len(members)].draw("order", file)
-		return err
+	t.thirty(func(i int, file string) (n int, err error) {
+		err = members[i%3].call("Draw", file, &n)
+		return n, err
 	})
-	t.eachOnce(drawn)
 })

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/rpc"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/process"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // role is that of the copies of the test binary in which members live.
@@ -137,7 +137,7 @@ func (h *watched) work() {
 	ctx, cancel := h.lease.Bind(context.Background())
 	defer cancel()
 	for {
-		at := stamp()
+		at := suite.Stamp()
 		if h.lease.Err() != nil {
 			break
 		}
@@ -172,21 +172,13 @@ func (s *Served) Renewed(struct{}, *struct{}) error {
 }
 
 // Draw takes a number from a file under a mutex.
-func (s *Served) Draw(a Want, n *int) error {
+func (s *Served) Draw(file string, n *int) error {
 	lease, err := s.client.Mutex("order").Acquire(context.Background())
 	if err != nil {
 		return err
 	}
-	if *n, err = draw(a.Name); err != nil {
+	if *n, err = draw(file); err != nil {
 		return err
 	}
 	return lease.Release()
-}
-
-// stamp is an instant of a clock that all processes share.
-func stamp() int64 {
-	if runtime.GOOS == "linux" {
-		return int64(driver.Now())
-	}
-	return time.Now().UnixNano()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +130,14 @@ func (t *trial) begin(acquire func() (*interlock.Lease, error)) <-chan result {
 	return c
 }
 
+// queued acquires in the background, as the n-th that waits at the backend, where c looks.
+func (t *trial) queued(c *interlock.Client, n int, l *interlock.Lock) <-chan result {
+	t.Helper()
+	next := t.async(l)
+	t.waiting(c, l.Name(), n)
+	return next
+}
+
 // get waits for an acquire that must succeed.
 func (t *trial) get(c <-chan result, what string) *interlock.Lease {
 	t.Helper()
@@ -245,4 +255,55 @@ func (t *trial) look(c *interlock.Client, name string) (q interlock.Queue) {
 		break
 	}
 	return q
+}
+
+// under runs f while it holds the lock.
+func (t *trial) under(l *interlock.Lock, f func(*interlock.Lease) error) error {
+	lease, err := l.Acquire(t.Ctx)
+	if err != nil {
+		return err
+	}
+	if err := f(lease); err != nil {
+		return err
+	}
+	return lease.Release()
+}
+
+// told is for a client whose events of these kinds come.
+func told(kinds ...interlock.EventKind) (<-chan interlock.Event, interlock.ClientOption) {
+	events := make(chan interlock.Event, 1000)
+	return events, interlock.Observe(func(_ context.Context, e interlock.Event) {
+		if slices.Contains(kinds, e.Kind) {
+			events <- e
+		}
+	})
+}
+
+// read reads a sequence beside the rule, until it ends. until waits for the value that is meant.
+func read[V any](t *trial, all iter.Seq2[V, error]) (until func(what string, is func(V) bool) V, ended <-chan error) {
+	values := make(chan V, 1000)
+	ended = t.Done(func() error {
+		for v, err := range all {
+			if err != nil {
+				return err
+			}
+			values <- v
+		}
+		return nil
+	})
+	return func(what string, is func(V) bool) (v V) {
+		t.Helper()
+		for v = wait(t, values, what); !is(v); v = wait(t, values, what) {
+		}
+		return v
+	}, ended
+}
+
+// observe waits, with seen, until an observer has seen who leads.
+func (t *trial) observe(all iter.Seq2[interlock.Member, error]) (seen func(note string), ended <-chan error) {
+	until, ended := read(t, all)
+	return func(note string) {
+		t.Helper()
+		until(fmt.Sprintf("the observer sees %q lead", note), func(m interlock.Member) bool { return m.Note == note })
+	}, ended
 }

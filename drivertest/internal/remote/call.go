@@ -4,55 +4,44 @@ package remote
 
 import (
 	"context"
+	"encoding/gob"
 	"errors"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Call is one call of a remote driver.
+// Call is one call of a method of a remote driver, or of one of its sessions.
 type Call struct {
 	ID      uint64 // for cancelling it
-	Op      string
-	Session int
-	Timeout time.Duration
-
-	URL     string
-	Options driver.SessionOptions
-	Request driver.Request
-	Ticket  driver.Ticket
-	Known   []driver.Ticket
-	Swap    driver.Swap
-	Name    string
-	Member  string
-	After   uint64
-	Version string
-	Units   int64
-	For     time.Duration
-	Clean   bool
-	Demand  driver.Demand
-	Work    []byte // what the work needs, as JSON
+	Session int    // 0: the driver
+	Method  string
+	Args    []any
 }
 
 // Reply is its result.
 type Reply struct {
-	Session  int
-	TTL      time.Duration
-	ID       string
-	Now      driver.Instant
-	Ticket   driver.Ticket
-	Renewed  []driver.Renewed
-	Signal   driver.Signal
-	Cell     driver.Cell
-	Queue    driver.Queue
-	Queues   []driver.Queue
-	Names    []string
-	Findings []driver.Finding
-	Count    uint64
+	Result any // nil if there is none
 
 	Error     string // "" if there was none
 	Known     int    // one more than its index in knownErrors
 	Permanent bool
+}
+
+// opened is what Open returns.
+type opened struct {
+	Session int
+	ID      string
+	TTL     time.Duration
+}
+
+func init() {
+	for _, v := range []any{
+		driver.SessionOptions{}, driver.Request{}, driver.Ticket{}, []driver.Ticket{}, driver.Swap{}, driver.Demand(0), time.Duration(0),
+		opened{}, driver.Instant(0), []driver.Renewed{}, driver.Signal{}, driver.Cell{}, driver.Queue{}, []driver.Queue{}, []string{}, []driver.Finding{},
+	} {
+		gob.Register(v)
+	}
 }
 
 var knownErrors = []error{

@@ -30,13 +30,13 @@ type Driver struct {
 func Dial(ctx context.Context, conn io.ReadWriteCloser, url string) (*Driver, error) {
 	d := &Driver{rpc: rpc.NewClient(conn)}
 	before := driver.Now()
-	r, err := d.do(ctx, Call{Op: "Dial", URL: url})
+	now, err := ask[driver.Instant](ctx, d, 0, "Dial", url)
 	if err != nil {
 		d.rpc.Close()
 		return nil, err
 	}
-	if r.Now < before || r.Now > driver.Now() { // its clock is another
-		d.offset = before.Sub(r.Now)
+	if now < before || now > driver.Now() { // its clock is another
+		d.offset = before.Sub(now)
 	}
 	return d, nil
 }
@@ -47,14 +47,26 @@ func (d *Driver) Work(ctx context.Context, name string, args any) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.do(ctx, Call{Op: "Work", Name: name, Work: encoded})
+	return d.do(ctx, 0, "Work", name, encoded)
+}
+
+// ask makes a call that has a result.
+func ask[R any](ctx context.Context, d *Driver, session int, method string, args ...any) (r R, err error) {
+	reply, err := d.exchange(ctx, Call{Session: session, Method: method, Args: args})
+	r, _ = reply.Result.(R)
+	return r, err
+}
+
+// do makes a call without a result.
+func (d *Driver) do(ctx context.Context, session int, method string, args ...any) error {
+	_, err := ask[any](ctx, d, session, method, args...)
 	return err
 }
 
-// do makes a call in the other process and waits for its reply or for the end
+// exchange makes a call in the other process and waits for its reply or for the end
 // of the context: a stopped process never answers. A call begins only when those that
 // the caller has given up are over, as if they had returned there: none overtakes them.
-func (d *Driver) do(ctx context.Context, c Call) (*Reply, error) {
+func (d *Driver) exchange(ctx context.Context, c Call) (*Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return &Reply{}, err
 	}
@@ -98,13 +110,13 @@ func (d *Driver) settle(ctx context.Context) error {
 	return nil
 }
 
-func (d *Driver) local(t driver.Ticket) driver.Ticket {
+func (d *Driver) local(t driver.Ticket, err error) (driver.Ticket, error) {
 	t.Proof = t.Proof.Add(d.offset)
-	return t
+	return t, err
 }
 
 func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
-	r, err := d.do(ctx, Call{Op: "Open", Options: o})
+	r, err := ask[opened](ctx, d, 0, "Open", o)
 	if err != nil {
 		return nil, err
 	}
@@ -114,82 +126,68 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 func (d *Driver) Now() driver.Instant { return driver.Now() }
 
 func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
-	r, err := d.do(ctx, Call{Op: "Load", Name: name})
-	return r.Cell, err
+	return ask[driver.Cell](ctx, d, 0, "Load", name)
 }
 
 func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
-	r, err := d.do(ctx, Call{Op: "Swap", Swap: s})
-	return r.Cell, err
+	return ask[driver.Cell](ctx, d, 0, "Swap", s)
 }
 
 func (d *Driver) Watch(ctx context.Context, name string, after uint64) (driver.Cell, error) {
-	r, err := d.do(ctx, Call{Op: "Watch", Name: name, After: after})
-	return r.Cell, err
+	return ask[driver.Cell](ctx, d, 0, "Watch", name, after)
 }
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	r, err := d.do(ctx, Call{Op: "Follow", Name: queue, Version: after})
-	r.Queue.Read = r.Queue.Read.Add(d.offset)
-	return r.Queue, err
+	q, err := ask[driver.Queue](ctx, d, 0, "Follow", queue, after)
+	q.Read = q.Read.Add(d.offset)
+	return q, err
 }
 
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
-	return func(yield func(driver.Queue, error) bool) {
-		r, err := d.do(ctx, Call{Op: "Queues", Name: prefix})
-		if err != nil {
-			yield(driver.Queue{}, err)
-			return
-		}
-		for _, q := range r.Queues {
-			if !yield(q, nil) {
-				return
-			}
-		}
-	}
+	return each(ask[[]driver.Queue](ctx, d, 0, "Queues", prefix))
 }
 
 func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		r, err := d.do(ctx, Call{Op: "Cells", Name: prefix})
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for _, name := range r.Names {
-			if !yield(name, nil) {
+	return each(ask[[]string](ctx, d, 0, "Cells", prefix))
+}
+
+func each[T any](all []T, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
 				return
 			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
 		}
 	}
 }
 
 func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) error {
-	_, err := d.do(ctx, Call{Op: "Ask", Name: queue, Member: id, Demand: what})
-	return err
+	return d.do(ctx, 0, "Ask", queue, id, what)
 }
 
 func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	_, err := d.do(ctx, Call{Op: "Raise", Name: queue, After: floor})
-	return err
+	return d.do(ctx, 0, "Raise", queue, floor)
 }
 
 func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
-	_, err := d.do(ctx, Call{Op: "Resize", Name: queue, Units: capacity})
-	return err
+	return d.do(ctx, 0, "Resize", queue, capacity)
 }
 
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
-	r, err := d.do(ctx, Call{Op: "Check"})
+	findings, err := ask[[]driver.Finding](ctx, d, 0, "Check")
 	if err != nil {
 		return []driver.Finding{{Check: "process", Status: driver.Fail, Detail: err.Error()}}
 	}
-	return r.Findings
+	return findings
 }
 
 func (d *Driver) Exchanges() uint64 {
-	r, _ := d.do(context.Background(), Call{Op: "Exchanges"})
-	return r.Count
+	n, _ := ask[uint64](context.Background(), d, 0, "Exchanges")
+	return n
 }
 
 // Close closes the driver and hangs up.
@@ -197,12 +195,8 @@ func (d *Driver) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
-	_, err := d.do(context.Background(), Call{Op: "Close"})
-	return errors.Join(err, d.HangUp())
+	return errors.Join(d.do(context.Background(), 0, "Close"), d.rpc.Close())
 }
-
-// HangUp makes the other process exit.
-func (d *Driver) HangUp() error { return d.rpc.Close() }
 
 type session struct {
 	d *Driver
@@ -210,44 +204,35 @@ type session struct {
 }
 
 func (s *session) Join(ctx context.Context, q driver.Request) (driver.Ticket, error) {
-	r, err := s.d.do(ctx, Call{Op: "Join", Session: s.n, Request: q})
-	return s.d.local(r.Ticket), err
+	return s.d.local(ask[driver.Ticket](ctx, s.d, s.n, "Join", q))
 }
 
 func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-	r, err := s.d.do(ctx, Call{Op: "Await", Session: s.n, Ticket: t})
-	return s.d.local(r.Ticket), err
+	return s.d.local(ask[driver.Ticket](ctx, s.d, s.n, "Await", t))
 }
 
 func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) error {
-	_, err := s.d.do(ctx, Call{Op: "Shrink", Session: s.n, Ticket: t, Units: units})
-	return err
+	return s.d.do(ctx, s.n, "Shrink", t, units)
 }
 
 func (s *session) Keep(ctx context.Context, t driver.Ticket, d time.Duration) error {
-	_, err := s.d.do(ctx, Call{Op: "Keep", Session: s.n, Ticket: t, For: d})
-	return err
+	return s.d.do(ctx, s.n, "Keep", t, d)
 }
 
 func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
-	_, err := s.d.do(ctx, Call{Op: "Leave", Session: s.n, Ticket: t, Clean: clean})
-	return err
+	return s.d.do(ctx, s.n, "Leave", t, clean)
 }
 
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	r, err := s.d.do(ctx, Call{Op: "Renew", Session: s.n, Known: known})
-	for i := range r.Renewed {
-		r.Renewed[i].Proof = r.Renewed[i].Proof.Add(s.d.offset)
+	all, err := ask[[]driver.Renewed](ctx, s.d, s.n, "Renew", known)
+	for i := range all {
+		all[i].Proof = all[i].Proof.Add(s.d.offset)
 	}
-	return r.Renewed, err
+	return all, err
 }
 
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
-	r, err := s.d.do(ctx, Call{Op: "Signals", Session: s.n})
-	return r.Signal, err
+	return ask[driver.Signal](ctx, s.d, s.n, "Signals")
 }
 
-func (s *session) Close(ctx context.Context) error {
-	_, err := s.d.do(ctx, Call{Op: "CloseSession", Session: s.n})
-	return err
-}
+func (s *session) Close(ctx context.Context) error { return s.d.do(ctx, s.n, "Close") }

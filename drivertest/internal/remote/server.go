@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/rpc"
+	"reflect"
 	"sync"
 
 	"github.com/interlock-go/interlock/driver"
@@ -39,7 +41,7 @@ type Server struct {
 }
 
 // Do makes a call.
-func (s *Server) Do(c Call, r *Reply) error {
+func (s *Server) Do(c Call, r *Reply) (none error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s.mu.Lock()
@@ -47,13 +49,17 @@ func (s *Server) Do(c Call, r *Reply) error {
 	if s.early[c.ID] {
 		cancel()
 	}
-	d := s.driver
-	var session driver.Session
+	var on any = calls{s.driver, s}
 	if c.Session > 0 {
-		session = s.sessions[c.Session-1]
+		on = s.sessions[c.Session-1]
+	} else if s.driver == nil && c.Method != "Dial" { // Close has overtaken it
+		on = nil
 	}
 	s.mu.Unlock()
-	err := s.do(ctx, d, session, c, r)
+	err := errors.New("the driver is closed")
+	if on != nil {
+		r.Result, err = call(ctx, reflect.ValueOf(on).MethodByName(c.Method), c.Args)
+	}
 	s.mu.Lock()
 	delete(s.cancel, c.ID)
 	s.mu.Unlock()
@@ -69,6 +75,25 @@ func (s *Server) Do(c Call, r *Reply) error {
 	return nil
 }
 
+// call calls a method, with the context if it takes one.
+func call(ctx context.Context, method reflect.Value, args []any) (result any, err error) {
+	var in []reflect.Value
+	if t := method.Type(); t.NumIn() > len(args) {
+		in = append(in, reflect.ValueOf(ctx))
+	}
+	for _, arg := range args {
+		in = append(in, reflect.ValueOf(arg))
+	}
+	for _, out := range method.Call(in) {
+		if e, ok := out.Interface().(error); ok {
+			err = e
+		} else if out.Kind() != reflect.Interface {
+			result = out.Interface()
+		}
+	}
+	return result, err
+}
+
 // Cancel ends a call.
 func (s *Server) Cancel(id uint64, _ *struct{}) error {
 	s.mu.Lock()
@@ -81,96 +106,67 @@ func (s *Server) Cancel(id uint64, _ *struct{}) error {
 	return nil
 }
 
-func (s *Server) do(ctx context.Context, d driver.Driver, session driver.Session, c Call, r *Reply) (err error) {
-	if d == nil && session == nil && c.Op != "Dial" { // a call that Close has overtaken
-		return errors.New("the driver is closed")
-	}
-	switch c.Op {
-	case "Dial":
-		if d == nil {
-			u, err := driver.ParseURL(c.URL)
-			if err != nil {
-				return err
-			}
-			if d, err = driver.OpenURL(ctx, u); err != nil {
-				return err
-			}
-			s.mu.Lock()
-			s.driver = d
-			s.mu.Unlock()
-		}
-		r.Now = d.Now()
-	case "Open":
-		o, err := d.Open(ctx, c.Options)
+// calls are the methods of a driver whose results do not go over the connection as they are, and two more.
+type calls struct {
+	driver.Driver
+	s *Server
+}
+
+func (c calls) Dial(ctx context.Context, url string) (driver.Instant, error) {
+	if c.Driver == nil {
+		u, err := driver.ParseURL(url)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		s.mu.Lock()
-		s.sessions = append(s.sessions, o)
-		r.Session = len(s.sessions)
-		s.mu.Unlock()
-		r.ID, r.TTL = o.ID, o.TTL
-	case "Load":
-		r.Cell, err = d.Load(ctx, c.Name)
-	case "Swap":
-		r.Cell, err = d.Swap(ctx, c.Swap)
-	case "Watch":
-		r.Cell, err = d.Watch(ctx, c.Name, c.After)
-	case "Follow":
-		r.Queue, err = d.Follow(ctx, c.Name, c.Version)
-	case "Queues":
-		for q, err := range d.Queues(ctx, c.Name) {
-			if err != nil {
-				return err
-			}
-			r.Queues = append(r.Queues, q)
+		if c.Driver, err = driver.OpenURL(ctx, u); err != nil {
+			return 0, err
 		}
-	case "Cells":
-		for name, err := range d.Cells(ctx, c.Name) {
-			if err != nil {
-				return err
-			}
-			r.Names = append(r.Names, name)
-		}
-	case "Ask":
-		err = d.Ask(ctx, c.Name, c.Member, c.Demand)
-	case "Raise":
-		err = d.Raise(ctx, c.Name, c.After)
-	case "Resize":
-		err = d.Resize(ctx, c.Name, c.Units)
-	case "Check":
-		r.Findings = d.Check(ctx)
-	case "Exchanges":
-		r.Count = d.Exchanges()
-	case "Close":
-		s.mu.Lock()
-		s.driver = nil
-		s.mu.Unlock()
-		err = d.Close()
-	case "Join":
-		r.Ticket, err = session.Join(ctx, c.Request)
-	case "Await":
-		r.Ticket, err = session.Await(ctx, c.Ticket)
-	case "Shrink":
-		err = session.Shrink(ctx, c.Ticket, c.Units)
-	case "Keep":
-		err = session.Keep(ctx, c.Ticket, c.For)
-	case "Leave":
-		err = session.Leave(ctx, c.Ticket, c.Clean)
-	case "Renew":
-		r.Renewed, err = session.Renew(ctx, c.Known)
-	case "Signals":
-		r.Signal, err = session.Signals(ctx)
-	case "CloseSession":
-		err = session.Close(ctx)
-	case "Work":
-		work := s.work[c.Name]
-		if work == nil {
-			return fmt.Errorf("no such work: %s", c.Name)
-		}
-		err = work(ctx, d, c.Work)
-	default:
-		err = fmt.Errorf("no such call: %s", c.Op)
+		c.s.mu.Lock()
+		c.s.driver = c.Driver
+		c.s.mu.Unlock()
 	}
-	return err
+	return c.Driver.Now(), nil
+}
+
+func (c calls) Work(ctx context.Context, name string, args []byte) error {
+	if c.s.work[name] == nil {
+		return fmt.Errorf("no such work: %s", name)
+	}
+	return c.s.work[name](ctx, c.Driver, args)
+}
+
+func (c calls) Open(ctx context.Context, o driver.SessionOptions) (opened, error) {
+	s, err := c.Driver.Open(ctx, o)
+	if err != nil {
+		return opened{}, err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.sessions = append(c.s.sessions, s.Session)
+	return opened{len(c.s.sessions), s.ID, s.TTL}, nil
+}
+
+func (c calls) Queues(ctx context.Context, prefix string) ([]driver.Queue, error) {
+	return list(c.Driver.Queues(ctx, prefix))
+}
+
+func (c calls) Cells(ctx context.Context, prefix string) ([]string, error) {
+	return list(c.Driver.Cells(ctx, prefix))
+}
+
+func list[T any](seq iter.Seq2[T, error]) (all []T, err error) {
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (c calls) Close() error {
+	c.s.mu.Lock()
+	c.s.driver = nil
+	c.s.mu.Unlock()
+	return c.Driver.Close()
 }

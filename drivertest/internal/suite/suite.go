@@ -7,7 +7,9 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/bubble"
 )
 
@@ -128,4 +130,12 @@ func (c Config) check(t testing.TB, known func(rule string) bool) {
 func OneProcessor(t testing.TB) {
 	before := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// Stamp is an instant of a clock that all processes share.
+func Stamp() int64 {
+	if runtime.GOOS == "linux" {
+		return int64(driver.Now())
+	}
+	return time.Now().UnixNano()
 }

@@ -120,6 +120,14 @@ func (t *Trial) Fatalf(format string, args ...any) {
 	t.TB.Fatalf("%s%s\n%s", fmt.Sprintf(format, args...), inVain, t.promise)
 }
 
+// FatalIf fails the rule and ends it if what is said is so.
+func (t *Trial) FatalIf(so bool, format string, args ...any) {
+	t.Helper()
+	if so {
+		t.Fatalf(format, args...)
+	}
+}
+
 // OK fails the rule if there is an error of what is said.
 func (t *Trial) OK(err error, what string, args ...any) {
 	t.Helper()
@@ -138,6 +146,14 @@ func (t *Trial) Is(err, want error, what string, args ...any) {
 
 // Err is the error of a call.
 func Err[V any](_ V, err error) error { return err }
+
+// Unless is the error, or none if it is the one that is allowed.
+func Unless(err, allowed error) error {
+	if errors.Is(err, allowed) {
+		return nil
+	}
+	return err
+}
 
 // Of is the error of a call that is to fail. Without an error it says what was returned.
 func Of[V any](v V, err error) error {
