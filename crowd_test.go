@@ -2,17 +2,13 @@ package interlock_test
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
-	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // 10,000 goroutines of one process want one mutex: all are served, one at a
@@ -85,18 +81,4 @@ func TestACrowdThatGivesUpLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%d are granted, want %d", n, all/5)
 		}
 	}))
-}
-
-// What a client remembers does not grow with the names that it has used.
-func TestNoGrowthOverManyNames(t *testing.T) {
-	a := join(t, memlock.NewWorld())
-	for i := range 30_000 {
-		ok(t, errtest.Must(a.Mutex(fmt.Sprint("orders/", i), interlock.Wait(time.Minute)).Acquire(ctx))(t).Release())
-	}
-	if tickets, lines, writers, waiting := a.Sizes(); tickets+lines+writers+waiting > 0 {
-		t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)
-	}
-	if n := runtime.NumGoroutine(); n > 20 {
-		t.Errorf("%d goroutines", n)
-	}
 }

@@ -218,20 +218,3 @@ func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
 		}))
 	}
 }
-
-// A request whose reply was lost is sent again as one that may have been sent before: else a
-// backend need not look for its ticket, and memlock refuses it.
-func TestARequestIsSentAgainAsOne(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		for name, l := range kinds(a.Client) {
-			a.faults().After("Join", 1).Fail()
-			lease, err := l.Acquire(ctx)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			ok(t, lease.Release())
-		}
-	})
-}

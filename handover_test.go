@@ -295,30 +295,6 @@ func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 	}
 }
 
-// Goroutines of one client are served in the order of their calls.
-func TestGoroutinesOfOneClientAreServedInTheOrderOfTheirCalls(t *testing.T) {
-	for _, opts := range [][]interlock.Option{nil, {interlock.Sticky()}, {interlock.StrictOrder()}} {
-		simulated(t, func(t *testing.T) {
-			a := join(t, memlock.NewWorld())
-			l := a.Mutex("m", opts...)
-			holder := acquire(t, l)
-			served := make(chan int, 5)
-			for i := range cap(served) {
-				go func() {
-					errtest.Is(t, l.Do(ctx, func(context.Context) error { served <- i; return nil }), nil)
-				}()
-				synctest.Wait()
-			}
-			ok(t, holder.Release())
-			for i := range cap(served) {
-				if got := <-served; got != i {
-					t.Errorf("place %d was served to number %d", i, got)
-				}
-			}
-		})
-	}
-}
-
 // Readers of a sticky lock do not keep it while a writer of their own client waits, though
 // the backend has not told them.
 func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {

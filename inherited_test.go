@@ -88,28 +88,6 @@ func TestInherited(t *testing.T) {
 	}
 }
 
-// Whoever follows a holder that lost the lock at work is told, though that one has released
-// it since.
-func TestAHolderThatLostItsLockIsInheritedFrom(t *testing.T) {
-	robust := interlock.Robust()
-	for name, lose := range map[string]func(t *testing.T, a, b member, id string){
-		"evicted":     func(t *testing.T, a, b member, id string) { ok(t, b.Admin().Evict(ctx, "m", id, false)) },
-		"not renewed": func(t *testing.T, a, b member, id string) { a.faults().Before("Renew", 0).Fail() },
-	} {
-		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
-			lease := acquire(t, a.Mutex("m", robust))
-			next := async(ctx, b.Mutex("m", robust))
-			synctest.Wait()
-			lose(t, a, b, lease.ID())
-			<-lease.Done()
-			wantErr(t, lease.Release(), interlock.ErrLost)
-			r := now(t, next, "not passed on when it was released")
-			inherits(t, r.lease, true)
-			ok(t, r.lease.Release())
-		}))
-	}
-}
-
 // Work that is half done is told of, though the lock was to be kept for a while.
 func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
 	robust := interlock.Robust()

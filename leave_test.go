@@ -189,21 +189,6 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// Inspection shows tickets; their IDs serve as well as those of leases.
-func TestTicketsCanBeNamedLikeLeases(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		lease := acquire(t, a.Mutex("m"))
-		for q, err := range b.Admin().Queues(ctx, "m") {
-			ok(t, err)
-			ok(t, b.Admin().Revoke(ctx, "m", q.Holders[0].ID))
-			<-lease.Revoked()
-			ok(t, b.Admin().Evict(ctx, "m", q.Holders[0].ID, false))
-		}
-		<-lease.Done()
-		wantErr(t, lease.Release(), interlock.ErrEvicted)
-	}))
-}
-
 // What is evicted, and shared, passes on when all its leases have been released: others may
 // be at work when the first is.
 func TestAnEvictedSharedLockWaitsForAllItsLeases(t *testing.T) {

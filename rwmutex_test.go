@@ -11,34 +11,6 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// When it is not known whether a downgrade took effect, the lease is a
-// reader's.
-func TestAnAmbiguousDowngradeIsAReaders(t *testing.T) {
-	for _, after := range []bool{true, false} {
-		simulated(t, both(func(t *testing.T, a, b member) {
-			rw := a.RWMutex("rw")
-			lease := acquire(t, rw.Writer())
-			held, cancel := lease.Bind(ctx)
-			defer cancel()
-			if after {
-				a.faults().After("Shrink", 0).Fail()
-			} else {
-				a.faults().Before("Shrink", 0).Fail()
-			}
-			short, end := context.WithTimeout(ctx, time.Second)
-			defer end()
-			wantErr(t, lease.Downgrade(short), context.DeadlineExceeded)
-			if _, writes := rw.Writer().Held(held); writes || lease.Exclusive() {
-				t.Error("a writer's still")
-			}
-			a.faults().Clear()
-			ok(t, lease.Downgrade(ctx)) // again, until it is confirmed
-			ok(t, errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t).Release())
-			ok(t, lease.Release())
-		}))
-	}
-}
-
 func TestDowngradeIsRefused(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		lease := acquire(t, a.Mutex("m"))
@@ -57,19 +29,6 @@ func TestDowngradeIsRefused(t *testing.T) {
 		reader := acquire(t, rw.Reader())
 		ok(t, reader.Downgrade(ctx))
 		ok(t, reader.Release())
-	}))
-}
-
-// A downgraded lease is renewed, and lost like any other.
-func TestADowngradedLeaseCanBeLost(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		lease := acquire(t, a.RWMutex("rw").Writer())
-		ok(t, lease.Downgrade(ctx))
-		a.faults().Before("Renew", 0).Fail()
-		next := acquire(t, b.RWMutex("rw").Writer())
-		wantErr(t, lease.Err(), interlock.ErrLost)
-		wantErr(t, lease.Release(), interlock.ErrLost)
-		ok(t, next.Release())
 	}))
 }
 
@@ -219,23 +178,5 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		for _, r := range readers[in:] {
 			turn(t, r)
 		}
-	}))
-}
-
-// After an error of Downgrade the lease is a reader's, also if the context had ended before.
-func TestADowngradeWithAContextThatHasEndedIsAReaders(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		lease := acquire(t, a.RWMutex("rw").Writer())
-		over, cancel := context.WithCancel(ctx)
-		cancel()
-		wantErr(t, lease.Downgrade(over), context.Canceled)
-		if lease.Exclusive() {
-			t.Error("a writer's still")
-		}
-		_, err := b.RWMutex("rw").Reader().TryAcquire(ctx)
-		wantErr(t, err, interlock.ErrBusy) // the backend was not asked
-		ok(t, lease.Downgrade(ctx))
-		ok(t, errtest.Must(b.RWMutex("rw").Reader().TryAcquire(ctx))(t).Release())
-		ok(t, lease.Release())
 	}))
 }

@@ -62,29 +62,6 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 	}))
 }
 
-// Primitives of one name do not disturb each other.
-func TestNamesOfPrimitivesAreApart(t *testing.T) {
-	simulated(t, alone(func(t *testing.T, a member) {
-		errtest.Must(interlock.NewValue[int](a.Client, "x").Set(ctx, 7, 0))(t)
-		set := errtest.Must(a.Latch("x").Set(ctx, 1))(t)
-		ok(t, a.Barrier("x").Set(ctx))
-		ok(t, a.Barrier("x").Set(ctx))
-		lease := acquire(t, a.Mutex("x"))
-		below := acquire(t, a.Mutex("x/y"))
-		if !set {
-			t.Error("the latch was set")
-		}
-		ok(t, a.Barrier("x").Remove(ctx))
-		ok(t, a.Barrier("x").Remove(ctx))
-		if left, set, err := a.Latch("x").Count(ctx); left != 1 || !set || err != nil {
-			t.Error(left, set, err)
-		}
-		synctest.Wait()
-		ok(t, below.Release())
-		ok(t, lease.Release())
-	}))
-}
-
 // A change whose answer does not come is repeated as long as the backend is sure to recognise
 // it, and no longer: it could be made twice.
 func TestAChangeIsNotRepeatedForLongerThanItIsRecognised(t *testing.T) {
