@@ -20,6 +20,8 @@ type doors struct {
 	cfg  Config
 	name string // of the cookie: browsers do not tell the ports of a machine apart
 
+	guesses guesses
+
 	mu    sync.Mutex
 	given map[string]bool // cookies of browsers that have opened the address with the token
 	used  string          // the one that came back first: the others are worth nothing, and the token opens no page any more
@@ -116,6 +118,9 @@ func (h *Handler) guarded(next http.Handler) http.Handler {
 			cookie = h.doors.redeem(r)
 		}
 		switch {
+		case h.cfg.Password != "" && h.doors.guesses.tooMany(r):
+			head.Set("Retry-After", "60")
+			h.deny(w, r, http.StatusTooManyRequests, "Too many wrong passwords have come from this address: wait for a minute.")
 		case cookie != "":
 			http.SetCookie(w, &http.Cookie{Name: h.doors.name, Value: cookie, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 			q := r.URL.Query()
@@ -146,6 +151,7 @@ func relative(at *url.URL, q url.Values) string {
 func (h *Handler) unknown(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case h.cfg.Password != "":
+		h.doors.guesses.count(r)
 		w.Header().Set("WWW-Authenticate", `Basic realm="interlock", charset="UTF-8"`)
 		h.deny(w, r, http.StatusUnauthorized, "The password is missing or wrong.")
 	case h.cfg.Token != "":

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -141,6 +142,43 @@ func TestThePasswordLetsIn(t *testing.T) {
 	w.want(401, "GET", "/", nil, func(r *http.Request) { r.SetBasicAuth("correct horse", "me") })
 	w.want(200, "GET", "/api/locks", nil, bearer("correct horse"))
 	w.want(401, "GET", "/?token=correct+horse", nil)
+}
+
+// Promise: who sends ten wrong passwords in a minute is not listened to for the rest of it, whatever comes; others are.
+func TestGuessersOfThePasswordAreSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := errtest.Must(interlock.New(t.Context(), memlock.New()))(t)
+		defer c.Close()
+		page := New(c, Config{Password: "correct horse", Log: slog.New(slog.DiscardHandler)})
+		want := func(code int, from, password string) {
+			t.Helper()
+			r, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
+			r.RemoteAddr = from + ":1"
+			if password != "" {
+				r.SetBasicAuth("me", password)
+			}
+			if page.ServeHTTP(w, r); w.Code != code {
+				t.Errorf("%q from %s: %d, want %d", password, from, w.Code, code)
+			}
+		}
+		for range 20 {
+			want(401, "10.0.0.1", "") // a browser that has not asked its user yet
+		}
+		for range mostGuesses {
+			want(401, "10.0.0.1", "guess")
+		}
+		want(429, "10.0.0.1", "guess")
+		want(429, "10.0.0.1", "correct horse")
+		want(200, "10.0.0.2", "correct horse")
+		time.Sleep(guessTime)
+		want(200, "10.0.0.1", "correct horse")
+		for i := range mostGuessers + 1 {
+			page.doors.guesses.count(&http.Request{RemoteAddr: fmt.Sprintf("10.1.%d.%d:1", i/256, i%256), Header: http.Header{"Authorization": {"x"}}})
+		}
+		if n := len(page.doors.guesses.wrong); n > mostGuessers {
+			t.Errorf("%d addresses are remembered", n)
+		}
+	})
 }
 
 // Promise: a request on which the proxy in front says no user is refused.
