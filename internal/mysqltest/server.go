@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -269,15 +268,10 @@ func Replica(t testing.TB, of *Server, opts ...Option) *Server {
 func (s *Server) CatchUp(with *Server) {
 	s.Helper()
 	at := strings.Fields(with.Do("SHOW MASTER STATUS"))
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		got := s.Do(fmt.Sprintf("SELECT MASTER_POS_WAIT('%s', %s, 1)", at[0], at[1]))
-		if got != "-1" && got != "NULL" {
-			return
-		}
-		if time.Since(began) > time.Minute {
-			s.Check("to catch up", fmt.Errorf("the replica is behind: %s", s.Do("SHOW SLAVE STATUS")))
-		}
-	}
+	s.Check("catch up", testserver.Until(func() (bool, error) {
+		got, err := s.Query(fmt.Sprintf("SELECT MASTER_POS_WAIT('%s', %s, 1)", at[0], at[1]))
+		return got != "-1" && got != "NULL", err
+	}))
 }
 
 // Detach has a replica receive nothing more.

@@ -257,14 +257,18 @@ func others(where string) string {
 
 // Backends are the process ids of those that serve connections of clients for
 // which the condition holds, a condition on pg_stat_activity.
-func (s *Server) Backends(where string) (pids []int) {
+func (s *Server) Backends(where string) []int {
 	s.Helper()
-	for line := range strings.FieldsSeq(s.SQL("SELECT pid" + others(where))) {
-		pid, err := strconv.Atoi(line)
+	return s.numbers(s.SQL("SELECT pid" + others(where)))
+}
+
+func (s *Server) numbers(text string) (all []int) {
+	for word := range strings.FieldsSeq(text) {
+		n, err := strconv.Atoi(word)
 		s.Check("process ids", err)
-		pids = append(pids, pid)
+		all = append(all, n)
 	}
-	return pids
+	return all
 }
 
 // Terminate ends connections in good order, as an administrator would: those for
@@ -285,23 +289,19 @@ func (s *Server) Kill() {
 	}
 	pid := s.Pid()
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // elsewhere they end by themselves
-	children := strings.Fields(string(text))
+	children := s.numbers(string(text))
 	killAll(children)
 	s.Server.Kill()
-	s.Check("kill", testserver.Until(func() (bool, error) { return !slices.ContainsFunc(children, runs), nil }))
+	s.Check("kill", testserver.Until(func() (bool, error) { return !slices.ContainsFunc(children, testserver.Runs), nil }))
 }
 
-func killAll(pids []string) {
-	for _, text := range pids {
-		if p, err := os.FindProcess(number(text)); err == nil {
+func killAll(pids []int) {
+	for _, pid := range pids {
+		if p, err := os.FindProcess(pid); err == nil {
 			_ = p.Kill() // it may have ended
 		}
 	}
 }
-
-func number(text string) int { n, _ := strconv.Atoi(text); return n }
-
-func runs(pid string) bool { return testserver.Runs(number(pid)) }
 
 // KillBackends ends the processes that serve connections for which the condition
 // holds, a condition on pg_stat_activity, by SIGKILL: the server then ends all
@@ -309,12 +309,12 @@ func runs(pid string) bool { return testserver.Runs(number(pid)) }
 // server serves again; 0 if all had just ended by themselves.
 func (s *Server) KillBackends(where string) int {
 	s.Helper()
-	all := strings.Fields(s.SQL("SELECT pid" + others(where)))
+	all := s.Backends(where)
 	before := s.crashes()
 	killAll(all)
 	s.Check("recover", testserver.Until(func() (bool, error) {
 		for _, pid := range all {
-			if _, err := os.Stat("/proc/" + pid); err == nil { // the server does not know yet
+			if _, err := os.Stat(fmt.Sprint("/proc/", pid)); err == nil { // the server does not know yet
 				return false, nil
 			}
 		}

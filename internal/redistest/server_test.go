@@ -203,7 +203,7 @@ func TestProxy(t *testing.T) {
 		"SUBSCRIBE a b", "SUBSCRIBE forbidden", "GET x", "UNSUBSCRIBE a", "GET x", "SUBSCRIBE c")
 	p.DropPushes(true)
 	expect(t, "receivers", do(t, s, "PUBLISH", "c", "lost"), int64(1))
-	c.exchange("+PONG", "PING")
+	c.exchange(push("$9 subscribe", "a", "3")+"+PONG", "SUBSCRIBE a", "PING")
 	p.DropPushes(false)
 	do(t, s, "PUBLISH", "c", "comes")
 	c.exchange(">3 $7 message $1 c $5 comes +OK END", "SET x lucky", "SET x unlucky", "SET x pipelined")

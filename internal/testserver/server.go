@@ -151,12 +151,12 @@ func (s *Server) launch() error {
 	s.process = p
 	err = Until(func() (bool, error) {
 		if p.Ended() {
-			return false, fmt.Errorf("%s has ended:\n%s", s.program.Name, s.Log())
+			return false, errors.New("it has ended")
 		}
 		return s.program.Ready(p.Pid())
 	})
-	if errors.Is(err, ErrSlow) {
-		err = fmt.Errorf("%s does not answer:\n%s", s.program.Name, s.Log())
+	if err != nil {
+		err = fmt.Errorf("%s: %w:\n%s", s.program.Name, err, s.Log())
 	}
 	return err
 }

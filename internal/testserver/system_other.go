@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"time"
 )
 
 // Reserve returns a port of the loopback interface that was free just now.
@@ -27,3 +28,9 @@ func resume(*os.Process) error { return errors.ErrUnsupported }
 
 // Runs does not know.
 func Runs(int) bool { return false }
+
+type clock struct{}
+
+func newClock(string) (*clock, error) { return nil, errors.ErrUnsupported }
+func (*clock) step(time.Duration)     {}
+func (*clock) env() []string          { return nil }

@@ -9,9 +9,6 @@ import (
 	"github.com/interlock-go/interlock/internal/busy"
 )
 
-// ErrSlow ends a wait that should have been over long ago.
-var ErrSlow = errors.New("nothing has happened for minutes")
-
 // Until looks again and again until there is a result or an error.
 func Until(ready func() (bool, error)) error {
 	began := time.Now()
@@ -20,7 +17,7 @@ func Until(ready func() (bool, error)) error {
 			return err
 		}
 		if time.Since(began) > busy.Bound(2*time.Minute) {
-			return ErrSlow
+			return errors.New("nothing has happened for minutes")
 		}
 		time.Sleep(pause)
 	}
