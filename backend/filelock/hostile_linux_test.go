@@ -139,8 +139,10 @@ func TestCVE202568146NoLinkIsFollowedOutOfTheDirectory(t *testing.T) {
 			"mail/" + s.mailbox, "mail/interlock_" + strings.Repeat("b", 24), "../qm"} {
 			at := filepath.Join(path, ".interlock", name)
 			_ = os.Remove(at)
-			if err := os.Symlink(filepath.Join(target, "file"), at); err != nil {
-				t.Fatal(err)
+			for os.Symlink(filepath.Join(target, "file"), at) != nil { // the client may have made a mailbox just now
+				if err := os.Remove(at); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
 			}
 		}
 		work(t, s, session)
