@@ -46,6 +46,12 @@ var mutants = []struct {
 			return t, nil
 		},
 	}},
+	{"Await returns early, with larger and larger tokens", "Exclusion", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			t.Held, t.Token, t.Proof = true, uint64(s.n.next()), s.d.Now()
+			return t, nil
+		},
+	}},
 	{"a Join that was busy may yet arrive", "NoWait", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			if _, stands := s.peek(driver.Ticket{ID: r.ID, Queue: r.Queue}); r.NoWait && r.Retry && !stands {
@@ -1833,7 +1839,7 @@ func TestMutantsFailAcrossProcesses(t *testing.T) {
 	}{
 		"KilledProcess":          {"nobody inherits", short},
 		"StoppedProcess":         {"all expires too early", 5 * time.Second}, // after a fifth; who looks later sees nothing wrong
-		"CountingProcesses":      {"Await returns early", short},
+		"CountingProcesses":      {"Await returns early, with larger and larger tokens", short},
 		"ProcessesThatAreKilled": {"Await returns early", short},
 		"ProcessesThatDie":       {"Await returns early", short},
 		"NeighbourInTheProcess":  {"Await returns early", short},

@@ -24,7 +24,7 @@ type Rule[T any] struct {
 	Exact     bool // an error of the backend is seen by the rule: no reply may get lost
 	Processes bool // makes clients in other processes itself
 	Alone     bool // counts things of the whole process, or takes all processors: not beside other rules
-	Long      bool // begins before others, since it takes longest
+	Long      bool // begins before most others, since it takes longest
 
 	Check func(T)
 }
@@ -72,7 +72,7 @@ func Run[T any](t *testing.T, c Config, rules Rules[T], variants func(Rule[T]) [
 		return 1
 	}
 	for _, r := range slices.SortedStableFunc(slices.Values(rules), func(a, b Rule[T]) int {
-		return cmp.Or(first(a.Alone)-first(b.Alone), first(a.Long)-first(b.Long))
+		return cmp.Or(first(a.Alone)-first(b.Alone), first(b.Long)-first(a.Long)) // go test begins with the last of them
 	}) {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, r.Name) {
 			continue
