@@ -151,11 +151,26 @@ type meeting struct {
 	cell    driver.Cell
 	members map[string]bool // of the round
 	queue   []driver.Member
-	over    bool        // no member of the round stands in the queue
-	begins  atomic.Bool // a member of this client is about to begin the next round
+	over    bool         // no member of the round stands in the queue
+	begins  *atomic.Bool // a member of this client is about to begin the next round: of all looks at one cell
 
 	mu    sync.Mutex
 	nexts map[string][]string // the IDs of the next round's members, by their note
+}
+
+// meetings makes meetings of looks that follow each other.
+func meetings() func(driver.Cell, driver.Queue) (*meeting, error) {
+	last := &meeting{begins: new(atomic.Bool)}
+	return func(cell driver.Cell, queue driver.Queue) (*meeting, error) {
+		m, err := meetingIn(cell, queue)
+		if err == nil {
+			if m.begins = last.begins; cell.Version != last.cell.Version {
+				m.begins = new(atomic.Bool)
+			}
+			last = m
+		}
+		return m, err
+	}
 }
 
 func meetingIn(cell driver.Cell, queue driver.Queue) (*meeting, error) {
@@ -207,12 +222,12 @@ func (m *meeting) next(b *DoubleBarrier) []string {
 }
 
 func (b *DoubleBarrier) until(ctx context.Context, done func(context.Context, *meeting) (bool, error)) error {
-	return until(ctx, b.cell, meetingIn, done)
+	return until(ctx, b.cell, meetings(), done)
 }
 
 // entered reports whether the lease's ticket is of the current round, after
 // beginning the next round if that can be done. Of the members of this client one tries
-// that for each look.
+// that at a time. If it fails, it leaves: then there is another look, and another one tries.
 func (b *DoubleBarrier) entered(ctx context.Context, m *meeting, l *Lease) (bool, error) {
 	id := ticketID(l.ID())
 	if err := b.agree(m.queue, id); err != nil {
@@ -233,6 +248,9 @@ func (b *DoubleBarrier) entered(ctx context.Context, m *meeting, l *Lease) (bool
 		return false, err
 	}
 	_, err = b.cell.swap(ctx, driver.Swap{Version: m.cell.Version, Value: value})
+	if err != nil {
+		m.begins.Store(false)
+	}
 	if isConflict(err) {
 		return false, nil // another was faster: there will be a look at what it did
 	}

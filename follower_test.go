@@ -111,15 +111,12 @@ func TestWhoComesJudgesByNothingOlder(t *testing.T) {
 		d := a.DoubleBarrier("d", 2)
 		enters := [2]<-chan result{enter(ctx, d), enter(ctx, d)}
 		synctest.Wait()
-		// The one that began the round knows it, the other reads on for the client.
+		// The one that began the round knows it. The other reads on for the client, unless its first read was later.
 		first, other := enters[0], enters[1]
 		if len(first) == 0 {
 			first, other = other, first
 		}
 		r := served(t, first)
-		if len(other) > 0 {
-			t.Fatal("there was news of the round")
-		}
 		left := make(chan error, 1)
 		go func() { left <- d.Leave(ctx, r.lease) }()
 		synctest.Wait()
