@@ -5,12 +5,14 @@ package filelock
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/flock"
 )
 
 // endsAt is a context that ends when it is looked at for the nth time.
@@ -64,5 +66,48 @@ func TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo(t *testing.T) {
 	}
 	if _, _, st, err := join(&endsAt{t.Context(), 2}); !errors.Is(err, context.Canceled) { // first it is looked at before the row is read
 		t.Errorf("it is %+v: %v", st, err)
+	}
+}
+
+// Promise: the fixed time of a ticket begins when its client has locked the file, which another program may have locked, and
+// when it is over, the file is unlocked, though no call is made.
+func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
+	s, err := openStore(filepath.Join(t.TempDir(), "locks"), defaultMode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	program, _, err := s.dir.open(top, "q", os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	locks := func() bool {
+		ok, err := flock.Try(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !locks() {
+		t.Fatal("a new file is locked")
+	}
+	o := exchange.Session{ID: exchange.NewID(), TTL: time.Hour, Mailbox: s.mailbox}
+	r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Hold: 3 * time.Second}
+	st, err := s.Join(t.Context(), exchange.Join{Request: r, Session: o})
+	if err != nil || st.State != exchange.Waiting || st.Fixed {
+		t.Fatalf("behind another program: %+v, %v", st, err)
+	}
+	if err := flock.Unlock(program); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: r.ID}})
+	if err != nil || all[0].State != exchange.Held || !all[0].Fixed || locks() {
+		t.Fatalf("after it: %+v, %v", all, err)
+	}
+	for began := time.Now(); !locks(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the file stays locked")
+		}
 	}
 }
