@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -206,6 +207,15 @@ var _ = rules.Add(rule{Name: "Returning", Says: []string{
 	off.Store(true)
 	t.Eventually("the first is taken for dead", func() bool { return place() != dead })
 	off.Store(false)
-	t.Eventually("the first comes again", func() bool { return place() != "" && place() != dead })
-	t.release(t.get(enter(b), "the second enters with it"), t.get(first, "the first enters"))
+	back := ""
+	t.Eventually("the first comes again", func() bool { back = place(); return back != "" && back != dead })
+	second := t.get(enter(b), "the second enters with it")
+	t.Eventually("the first enters", func() bool {
+		stands := slices.ContainsFunc(t.look(b, "d").Holders, func(m interlock.Member) bool { return m.ID == back })
+		if !stands && len(first) == 0 {
+			t.Slow("the first has lost its place again")
+		}
+		return len(first) > 0
+	})
+	t.release(second, t.get(first, "the first enters"))
 })
