@@ -35,7 +35,7 @@ var _ = rules.Add(rule{Name: "Crowd", Long: true, Says: []string{
 		}
 		c := clients[i%sessions]
 		if _, err := c.Await(ctx, tickets[i]); err != nil {
-			return fmt.Errorf("Await: %w", err)
+			return fmt.Errorf("await: %w", err)
 		}
 		progress()
 		if turn := served.Add(1); turn != int64(i+2) {
@@ -64,7 +64,7 @@ var _ = rules.Add(rule{Name: "CrowdOfReaders", Says: []string{
 			return clients[0].Leave(t.Ctx, w, true)
 		}
 		if _, err := clients[i%3].Await(t.Ctx, readers[i]); err != nil {
-			return fmt.Errorf("Await: %w", err)
+			return fmt.Errorf("await: %w", err)
 		}
 		return nil
 	})

@@ -40,7 +40,7 @@ var _ = rules.Add(rule{Name: "Follow", Across: true, Says: []string{
 			for {
 				got, err := watcher.Follow(t.Ctx, "q", from)
 				if err == nil && got.Version == from {
-					err = fmt.Errorf("Follow returned the version it was given, %q", from)
+					err = fmt.Errorf("follow returned the version it was given, %q", from)
 				}
 				if err != nil || ok(got) {
 					q = got
@@ -124,7 +124,7 @@ var _ = rules.Add(rule{Name: "FollowNeverMissesTheLast", Across: true, Says: []s
 				for {
 					q, err := watchers[i].Follow(t.Ctx, "q", version)
 					if err != nil {
-						return fmt.Errorf("Follow: %w", err)
+						return fmt.Errorf("follow: %w", err)
 					}
 					if len(q.Members) == 1 && q.Members[0].ID == r.ID {
 						return nil

@@ -141,7 +141,7 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 		}
 		try(func(bool) error {
 			if _, err := b.Join(ctx, again(nowait(impatient))); !errors.Is(err, driver.ErrBusy) {
-				return cmp.Or(err, errors.New("Join with NoWait does not say that it is busy"))
+				return cmp.Or(err, errors.New("join with NoWait does not say that it is busy"))
 			}
 			return nil
 		}, driver.ErrGone)
@@ -152,11 +152,11 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 				answer, err := s.Renew(ctx, known)
 				for _, r := range answer {
 					if r.State != driver.Kept {
-						return fmt.Errorf("Renew: %+v", r)
+						return fmt.Errorf("renew: %+v", r)
 					}
 				}
 				if err == nil && len(answer) != len(known) {
-					return fmt.Errorf("Renew of %d tickets answers %+v", len(known), answer)
+					return fmt.Errorf("renew of %d tickets answers %+v", len(known), answer)
 				}
 				return err
 			})
@@ -203,7 +203,7 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 		try(func(bool) error {
 			q, err := da.Follow(ctx, rw, "")
 			if err == nil && len(q.Members) != 1 {
-				return fmt.Errorf("Follow returned %+v", q)
+				return fmt.Errorf("follow returned %+v", q)
 			}
 			return err
 		})
@@ -219,14 +219,14 @@ func scenario(t *trial, p part, drivers [3]driver.Driver, f *faults, name string
 		try(func(bool) error {
 			c, err := da.Load(ctx, cell)
 			if err == nil && (c.Version != three.Version || string(c.Value) != "three") {
-				return fmt.Errorf("Load returned %s", show(c))
+				return fmt.Errorf("load returned %s", show(c))
 			}
 			return err
 		})
 		try(func(bool) error {
 			c, err := da.Watch(ctx, cell, one.Version)
 			if err == nil && (c.Version != three.Version || string(c.Value) != "three") {
-				return fmt.Errorf("Watch returned %s", show(c))
+				return fmt.Errorf("watch returned %s", show(c))
 			}
 			return err
 		})

@@ -21,7 +21,7 @@ var _ = rules.Add(rule{Name: "Order", Exclusive: true, Across: true, Says: []str
 		i = n - 1 - i // the last waits first
 		c := clients[i%3]
 		if _, err := c.Await(t.Ctx, tickets[i]); err != nil {
-			return fmt.Errorf("Await: %w", err)
+			return fmt.Errorf("await: %w", err)
 		}
 		mu.Lock()
 		served = append(served, i)

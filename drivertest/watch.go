@@ -84,10 +84,10 @@ var _ = rules.Add(rule{Name: "WatchNeverMissesTheLast", Across: true, Says: []st
 			for {
 				c, err := watchers[i].Watch(t.Ctx, "c", after)
 				if err != nil {
-					return fmt.Errorf("Watch after version %d, waiting for %s: %w", after, last, err)
+					return fmt.Errorf("watch after version %d, waiting for %s: %w", after, last, err)
 				}
 				if c.Version <= after {
-					return fmt.Errorf("Watch after version %d returned %s", after, show(c))
+					return fmt.Errorf("watch after version %d returned %s", after, show(c))
 				}
 				if string(c.Value) == last {
 					return nil
