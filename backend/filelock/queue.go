@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -48,7 +49,7 @@ func (q *queue) fields(c *codec) {
 	timeOf(c, &q.Written)
 	timeOf(c, &q.Wall)
 	listOf(c, &q.Followers, mailboxOf)
-	mapOf(c, &q.Tombstones, func(c *codec, b *rows.Tombstone) { timeOf(c, &b.End) })
+	q.tombstones(c)
 	var made []rows.Ticket // so many again as were read
 	listOf(c, &q.Tickets, func(c *codec, t **rows.Ticket) {
 		if c.reads {
@@ -59,6 +60,28 @@ func (q *queue) fields(c *codec) {
 		}
 		q.ticket(c, *t)
 	})
+}
+
+// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is told
+// by what it reads that it was evicted. Programs of earlier releases find no such ID.
+const removedMark = "!"
+
+func (q *queue) tombstones(c *codec) {
+	var marked map[string]rows.Tombstone
+	for id, b := range q.Tombstones {
+		if b.Removed {
+			id = removedMark + id
+		}
+		put(&marked, id, b)
+	}
+	mapOf(c, &marked, func(c *codec, b *rows.Tombstone) { timeOf(c, &b.End) })
+	if !c.reads {
+		return
+	}
+	for id, b := range marked {
+		id, b.Removed = strings.CutPrefix(id, removedMark)
+		put(&q.Tombstones, id, b)
+	}
 }
 
 func (q *queue) ticket(c *codec, t *rows.Ticket) {

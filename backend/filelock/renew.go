@@ -41,7 +41,7 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 				if t != nil && i < extend && t.Session.ID == of.ID && !s.locks.intact(t.ID) {
 					x.drop(t, false)
 				}
-				if x.Look(of, refs[i].ID, i < extend).State != exchange.Gone {
+				if all[i] = x.Look(of, refs[i].ID, i < extend); all[i].State != exchange.Gone {
 					all[i] = x.status(t)
 				}
 			}

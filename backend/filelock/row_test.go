@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -192,6 +193,14 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 	if got.fields(&out); !bytes.Equal(out.out, text) {
 		t.Errorf("it is written as\n%x", out.out)
 	}
+	taken := &queue{Queue: rows.Queue{Name: "x", Tombstones: map[string]rows.Tombstone{"id": {End: now, Removed: true}, "other": {End: now}}}}
+	out = codec{}
+	taken.fields(&out)
+	again := &queue{}
+	in = codec{in: string(out.out), reads: true}
+	if again.fields(&in); in.err != nil || !reflect.DeepEqual(again.Tombstones, taken.Tombstones) {
+		t.Errorf("%v, read as %+v", in.err, again.Tombstones)
+	}
 	for n := range text {
 		in := codec{in: string(text[:n]), reads: true}
 		if new(queue).fields(&in); in.err == nil {
@@ -201,5 +210,25 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 		wild[n] ^= 0x81
 		in = codec{in: string(wild), reads: true}
 		new(queue).fields(&in)
+	}
+}
+
+// Promise: who has missed the event reads in the row that its ticket was taken out, also in one that was read from its file.
+func TestWhoWasEvictedByForceReadsSo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	s, locks, closes := session(t, dir)
+	defer closes()
+	other, _, closesOther := session(t, dir)
+	defer closesOther()
+	ticket, err := locks.Join(t.Context(), request("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Ask(t.Context(), "q", ticket.ID, driver.Force); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Look(t.Context(), exchange.Session{ID: strings.Repeat("5e", 16)}, []exchange.Ref{{Queue: "q", ID: ticket.ID}})
+	if err != nil || st[0].State != exchange.Gone || !st[0].Evicted {
+		t.Errorf("%+v, %v, want it gone and evicted", st, err)
 	}
 }
