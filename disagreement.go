@@ -14,14 +14,14 @@ func (l *Lock) disagreement(ctx context.Context, err error) error {
 	call := l.c.call(ctx)
 	defer call.release()
 	q, unknown := l.c.d.Follow(call, l.queue, "")
-	if unknown == nil && q.Resized && q.Kind != l.kind {
+	if unknown == nil && q.Resized && (q.Kind != l.kind || q.Capacity != l.capacity) {
 		return fmt.Errorf("%w: this is %s, and by SetPermits it is %s", err, shape(l.kind, l.capacity), shape(q.Kind, q.Capacity))
 	}
 	at := slices.IndexFunc(q.Members, func(m driver.Member) bool { return !m.Foreign }) // others agree with all
 	if unknown != nil || at < 0 || q.Kind == l.kind && q.Capacity == l.capacity {
 		return err
 	}
-	return fmt.Errorf("%w: this is %s, and for %s it is %s", err, shape(l.kind, l.capacity), q.Members[at].Owner, shape(q.Kind, q.Capacity))
+	return fmt.Errorf("%w: this is %s, and for %s it is %s", err, shape(l.kind, l.capacity), printable(q.Members[at].Owner), shape(q.Kind, q.Capacity))
 }
 
 func shape(kind driver.Kind, capacity int64) string {

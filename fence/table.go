@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/internal/rows"
 )
@@ -56,7 +58,7 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 // commit of tx on. Until tx ends no other check of the resource succeeds, so
 // whatever tx writes is written under the token.
 //
-// A resource is a text of 1 to 512 bytes; the name of its lock is a good one.
+// A resource is a text of 1 to 512 bytes of UTF-8 without a zero byte; the name of its lock is a good one.
 // All writers of a resource must use the same.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, g Grant) error {
 	return t.CheckIn(ctx, rows.Tx(tx), resource, g)
@@ -66,6 +68,9 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, g Grant)
 func (t *Table) CheckIn(ctx context.Context, tx Conn, resource string, g Grant) error {
 	if resource == "" || len(resource) > maxResource {
 		return fmt.Errorf("fence: a resource has %d bytes, 1 to %d are allowed", len(resource), maxResource)
+	}
+	if !utf8.ValidString(resource) || strings.ContainsRune(resource, 0) {
+		return fmt.Errorf("fence: the resource %q is not UTF-8, or has a zero byte", resource)
 	}
 	token, err := token(g)
 	if err != nil {

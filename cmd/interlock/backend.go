@@ -178,7 +178,7 @@ func firstLine(text string) string {
 }
 
 // ofOneMachine warns whoever has named no backend and may mean that of several machines.
-const ofOneMachine = "no backend was given, so it is a file of this user on this machine alone; name one with --url, --url-file or INTERLOCK_URL, or say --local"
+const ofOneMachine = "no backend was given, so it is a file of this user on this machine alone; name one with --url, --url-file, --context or INTERLOCK_URL, or say --local"
 
 // firstTime reports whether this user is told something for the first time. Cron would send it each night.
 func firstTime(what string) bool {
@@ -314,7 +314,11 @@ func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx co
 		ctx = signals
 	}
 	if b.silent && unattended() && firstTime("warned") {
-		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", ofOneMachine)
+		if o.json {
+			_ = writeJSON(cmd.ErrOrStderr(), map[string]string{"warning": ofOneMachine})
+		} else {
+			say(cmd, "interlock: %s", ofOneMachine)
+		}
 	}
 	k := newClient(c, cmd.Flags().Arg(0), func(_, text string) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", line(text))

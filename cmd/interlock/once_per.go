@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"time"
 
@@ -17,8 +18,8 @@ type lastRun struct {
 }
 
 // last is the value of the lock's last run.
-func (j *job) last() *interlock.Value[lastRun] {
-	return interlock.NewValue[lastRun](j.c.Client, j.name+"/last-run")
+func (j *job) last() *interlock.Value[[]byte] {
+	return interlock.NewValue[[]byte](j.c.Client, j.name+"/last-run")
 }
 
 // ranAlready reports, under the lock, whether the job has run in this period. It says so.
@@ -28,14 +29,19 @@ func (j *job) ranAlready(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := answering(ctx, patience)
 	defer cancel()
-	last, err := j.last().Get(ctx)
-	if err != nil {
+	stored, err := j.last().Get(ctx)
+	if err != nil || !stored.Exists {
 		return false, err
 	}
-	ran := last.Exists && time.Since(last.Value.Began).Abs() < j.oncePer // one far ahead is of a clock that was wrong
+	var last lastRun
+	if err := json.Unmarshal(stored.Value, &last); err != nil {
+		j.say.warn("the value %s/last-run is not one of --once-per: as if %s had not run (%v)", j.name, j.name, err)
+		return false, nil
+	}
+	ran := time.Since(last.Began).Abs() < j.oncePer // one far ahead is of a clock that was wrong
 	if ran {
 		j.say.tell("skipped", "", "%s has run already: it began at %s (%s), and runs once per %v",
-			j.name, last.Value.Began.Local().Format(time.DateTime), last.Value.Host, j.oncePer)
+			j.name, last.Began.Local().Format(time.DateTime), last.Host, j.oncePer)
 	}
 	return ran, nil
 }
@@ -48,7 +54,8 @@ func (j *job) ranWell(result guard.Result) {
 	ctx, cancel := answering(context.Background(), lastWord)
 	defer cancel()
 	host, _ := os.Hostname()
-	_, err := j.last().Update(ctx, func(lastRun) (lastRun, error) { return lastRun{j.acquired, host}, nil })
+	text, _ := json.Marshal(lastRun{j.acquired, host})
+	_, err := j.last().Update(ctx, func([]byte) ([]byte, error) { return text, nil })
 	if err != nil {
 		j.say.warn("it could not be noted that %s has run (%s): it may run again in this period", j.name, reason(err))
 	}

@@ -49,8 +49,10 @@ belongs into a file: ps shows that of --url to everybody.
 		SilenceUsage:  true,
 		Args:          noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if url := cmd.Flags().Lookup("url"); url != nil && url.Changed && url.Value.String() == "" {
-				return usage("--url is empty")
+			for _, name := range []string{"url", "url-file", "context"} {
+				if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+					return usage("--%s is empty", name)
+				}
 			}
 			warnOfPs(cmd, "--url", o.url, ": take --url-file or "+urlVariable)
 			return nil

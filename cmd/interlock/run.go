@@ -113,8 +113,8 @@ and interlock are both killed. Only if all three are can a part of the job stay 
 then the token protects, if what the job writes to checks it. --at-most ends the job in the
 same way, as if the lock were lost at that time: TERM comes before it.
 
---once-per 23h skips the command, with exit status 0, if one under this lock has ended with status 0
-and began less than 23 hours ago, on whatever machine. The backend keeps that time in the value
+--once-per 20h skips the command, with exit status 0, if one under this lock has ended with status 0
+and began less than 20 hours ago, on whatever machine. The backend keeps that time in the value
 NAME/last-run; value delete forgets it.
 
 The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows with
@@ -140,7 +140,7 @@ busy, warning, lost, unreleased or ended.`,
   interlock run --permits 4 imports -- ./import.sh    at most 4 at once
   interlock run -s config -- ./reload.sh              beside other readers
   interlock run account/3 account/7 -- ./transfer.sh  all of them, or none
-  interlock run -n --once-per 23h report -- ./daily.sh  from cron on each machine: once a day`,
+  interlock run -n --once-per 20h report -- ./daily.sh  from cron on each machine: once a day`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := f.job(cmd, o, args, mostNames)
 			if err != nil {
@@ -149,8 +149,8 @@ busy, warning, lost, unreleased or ended.`,
 			if err := kind.check(cmd); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("once-per") && (oncePer <= 0 || len(j.names) > 1) {
-				return usage("--once-per: a time above 0, and one NAME are wanted")
+			if cmd.Flags().Changed("once-per") && (oncePer <= 0 || len(j.names) > 1 || kind.semaphore || kind.shared) {
+				return usage("--once-per: a time above 0, one NAME, and a lock that one holds at a time are wanted")
 			}
 			j.atLeast, j.oncePer = atLeast, oncePer
 			j.options = append(j.options, interlock.AtLeast(atLeast))
