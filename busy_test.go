@@ -84,3 +84,18 @@ func TestWhatPassesIsRetryable(t *testing.T) {
 		check("closed", do(b.Mutex("m")), false)
 	})
 }
+
+// Promise: an owner steers no terminal by the text of an error.
+func TestAnOwnerIsQuotedInErrors(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		lease := acquire(t, join(t, w, interlock.Owner("a\x1b[31m")).Mutex("m"))
+		b := join(t, w)
+		for _, l := range []*interlock.Lock{b.RWMutex("m").Reader(), b.Mutex("m", interlock.NameHolders())} {
+			if _, err := l.TryAcquire(ctx); err == nil || strings.Contains(err.Error(), "\x1b") || !strings.Contains(err.Error(), `\x1b[31m`) {
+				t.Errorf("%q", err)
+			}
+		}
+		ok(t, lease.Release())
+	})
+}

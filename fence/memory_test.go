@@ -165,3 +165,16 @@ func TestAnOpenFileKeepsOthersWaiting(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Promise: a resource that no database can store is refused before one is asked, on one line.
+func TestAResourceIsText(t *testing.T) {
+	table, err := fence.NewTable(fence.PostgreSQL, fence.DefaultTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range []string{"", "a\x00b", "a\xffb", strings.Repeat("a", 513)} {
+		if err := table.CheckIn(t.Context(), nil, resource, fence.Token(1)); err == nil || strings.ContainsAny(err.Error(), "\x00\n") {
+			t.Errorf("%.10q: %v", resource, err)
+		}
+	}
+}
