@@ -48,11 +48,13 @@ var _ = rules.Add(rule{Name: "Eviction", Says: []string{
 var _ = rules.Add(rule{Name: "EvictedWaiter", Exact: true, Says: []string{
 	"A waiter that is evicted loses its place, says so by an event, and waits again at the end.",
 }}, func(t *trial) {
+	waits, toldOfWaits := told(interlock.EventWaiting)
 	events, told := told(interlock.EventRejoined)
-	a, b, c := t.client(), t.beating(told), t.client()
+	a, b, c := t.client(), t.beating(told, toldOfWaits), t.client()
 	holder := t.acquire(a.Mutex("m"))
 	first := t.async(b.Mutex("m"))
 	id := t.waiting(a, "m", 1)[0].ID
+	wait(t, waits, "the event that it waits") // else it has lost no place that it knows of
 	second := t.queued(a, 2, c.Mutex("m"))
 	t.OK(a.Admin().Evict(t.Ctx, "m", id, false), "Evict of a waiter")
 	if e := wait(t, events, "the event that a waiter has lost its place"); e.Name != "m" {
