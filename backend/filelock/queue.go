@@ -268,7 +268,7 @@ func (x *queueTx) left(t *rows.Ticket) {
 
 // unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,
 // and unlocks the file. Until then the file seems to be locked by another program.
-const unlocksWithin = 200 * time.Millisecond
+const unlocksWithin = time.Second
 
 // drop takes out a ticket of this client, which does not ask for it.
 func (x *queueTx) drop(t *rows.Ticket, clean bool) {
