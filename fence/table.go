@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/internal/rows"
 )
@@ -66,11 +64,8 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, resource string, g Grant)
 
 // CheckIn is [Table.Check] in a transaction of another client of the database.
 func (t *Table) CheckIn(ctx context.Context, tx Conn, resource string, g Grant) error {
-	if resource == "" || len(resource) > maxResource {
-		return fmt.Errorf("fence: a resource has %d bytes, 1 to %d are allowed", len(resource), maxResource)
-	}
-	if !utf8.ValidString(resource) || strings.ContainsRune(resource, 0) {
-		return fmt.Errorf("fence: the resource %q is not UTF-8, or has a zero byte", resource)
+	if err := rows.CheckText("resource", resource, maxResource); err != nil {
+		return fmt.Errorf("fence: %w", err)
 	}
 	token, err := token(g)
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/fence"
@@ -131,11 +129,8 @@ func check(key string, opts []Option) (c config, token sql.NullInt64, err error)
 	for _, o := range opts {
 		o(&c)
 	}
-	switch {
-	case key == "" || len(key) > MaxKey:
-		return c, token, driver.Invalid(fmt.Errorf("the key has %d bytes, 1 to %d are allowed", len(key), MaxKey))
-	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
-		return c, token, driver.Invalid(errors.New("the key is not UTF-8, or has a zero byte"))
+	if err := rows.CheckText("key", key, MaxKey); err != nil {
+		return c, token, driver.Invalid(err)
 	}
 	if c.under {
 		t, err := fence.TokenOf(c.grant)

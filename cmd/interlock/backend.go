@@ -58,17 +58,21 @@ func (o *options) backend(ctx context.Context) (b backend, err error) {
 	return o.found, nil
 }
 
-func (o *options) find(ctx context.Context) (backend, error) {
-	var given []string
+// named are the given flags that name a backend.
+func (o *options) named() (flags []string) {
 	for _, f := range []struct {
-		flag string
-		is   bool
+		flag  string
+		given bool
 	}{{"--local", o.local}, {"--url", o.url != ""}, {"--url-file", o.urlFile != ""}, {"--context", o.context != ""}} {
-		if f.is {
-			given = append(given, f.flag)
+		if f.given {
+			flags = append(flags, f.flag)
 		}
 	}
-	switch {
+	return flags
+}
+
+func (o *options) find(ctx context.Context) (backend, error) {
+	switch given := o.named(); {
 	case len(given) > 1:
 		return backend{}, usage("%s exclude each other", strings.Join(given, " and "))
 	case o.context != "":
@@ -180,13 +184,19 @@ func firstLine(text string) string {
 // ofOneMachine warns whoever has named no backend and may mean that of several machines.
 const ofOneMachine = "no backend was given, so it is a file of this user on this machine alone; name one with --url, --url-file, --context or INTERLOCK_URL, or say --local"
 
-// firstTime reports whether this user is told something for the first time. Cron would send it each night.
-func firstTime(what string) bool {
+// surprises reports whether the user is to be warned that the backend is one of this machine: at a terminal if
+// the command is one for several machines, else once for each user. Cron would send it each night.
+func (b backend) surprises(forSeveral bool) bool {
+	return b.silent && (unattended() && firstTime() || !unattended() && forSeveral)
+}
+
+// firstTime reports whether this user was not warned before.
+func firstTime() bool {
 	_, dir, err := stateDir()
 	if err != nil {
 		return true
 	}
-	f, err := os.OpenFile(filepath.Join(dir, what), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "warned"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
 		_ = f.Close()
 	}
@@ -313,7 +323,7 @@ func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx co
 	if limit == 0 {
 		ctx = signals
 	}
-	if b.silent && unattended() && firstTime("warned") {
+	if b.surprises(false) {
 		if o.json {
 			_ = writeJSON(cmd.ErrOrStderr(), map[string]string{"warning": ofOneMachine})
 		} else {

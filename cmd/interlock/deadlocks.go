@@ -36,8 +36,8 @@ type byJSON struct {
 
 // backends are those that the flags of doctor name, or the one of all commands.
 func (o *options) backends(ctx context.Context, cmd *cobra.Command, urls, files []string) (all []backend, err error) {
-	if (o.local || o.context != "") && len(urls)+len(files) > 0 {
-		return nil, usage("--local and --context exclude --url and --url-file")
+	if given := o.named(); len(given) > 0 && len(urls)+len(files) > 0 {
+		return nil, usage("%s excludes --url and --url-file", given[0])
 	}
 	for _, url := range urls {
 		if url == "" {

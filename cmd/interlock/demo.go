@@ -128,12 +128,12 @@ func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Confi
 		warnOfPs(cmd, "--url", url, ": take --url-file")
 	}
 	c.URLs = urls
-	switch {
+	switch given := o.named(); {
 	case o.local:
 		return usage("the locks of the sale are in a file of their own: leave --local out")
-	case len(urls) > 0 && o.urlFile+o.context != "":
-		return usage("--url, --url-file and --context exclude each other")
-	case o.urlFile+o.context != "":
+	case len(urls) > 0 && len(given) > 0:
+		return usage("--url and %s exclude each other", given[0])
+	case len(given) > 0:
 		b, err := o.backend(cmd.Context())
 		if err != nil {
 			return err

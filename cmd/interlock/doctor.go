@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
@@ -136,25 +134,12 @@ func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Fin
 	}
 	v := o.display(out)
 	v.printf("%s (%s)\n", b.shown(), b.source)
-	t := v.sheet(column{}, column{name: "check"}, column{name: "found"})
-	room := v.width - 2*gap
+	t := v.sheet(column{}, column{name: "check"}, column{name: "found", wraps: true})
 	for _, f := range findings {
-		room = min(room, v.width-2*gap-len("warn")-len(f.Check))
-	}
-	add := func(status driver.Status, check, found string) {
-		if v.width > 0 {
-			found = text.WrapSoft(found, max(room, 20))
-		}
-		for part := range strings.SplitSeq(found, "\n") {
-			t.add(status, check, painted(strings.TrimRight(part, " ")))
-			status, check = "", ""
-		}
-	}
-	for _, f := range findings {
-		add(f.Status, f.Check, whole(f.Detail))
+		t.add(f.Status, f.Check, painted(whole(f.Detail)))
 		if f.Status != driver.OK {
-			add("", "", "affects: "+whole(f.Promise))
-			add("", "", "remedy: "+whole(f.Remedy))
+			t.add("", "", painted("affects: "+whole(f.Promise)))
+			t.add("", "", painted("remedy: "+whole(f.Remedy)))
 		}
 	}
 	t.render()

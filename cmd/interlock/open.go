@@ -73,7 +73,7 @@ func (j *job) open(ctx context.Context, opts ...interlock.ClientOption) error {
 	}
 	j.c = newClient(c, j.names[0], func(event, text string) { j.say.tell(event, "", "%s", text) })
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
-	if b.silent && (unattended() && firstTime("warned") || !unattended() && (j.again || j.atLeast > 0 || j.oncePer > 0)) {
+	if b.surprises(j.again || j.atLeast > 0 || j.oncePer > 0) {
 		j.say.warn(ofOneMachine)
 	}
 	j.backend = b

@@ -71,9 +71,10 @@ func (v display) pick(long, short string) string {
 
 // A column is shown always, except one that is wide where lines have to fit. One with a least
 // width is cut there, as far as necessary; those of a later rank only if that of the others is
-// not enough.
+// not enough. The last one can be written in several lines instead.
 type column struct {
 	name  string
+	wraps bool
 	wide  bool
 	least int
 	rank  int
@@ -128,9 +129,27 @@ func (s *sheet) render() {
 	}
 	fmt.Fprintln(s.w, header)
 	for _, r := range s.rows {
-		fmt.Fprintln(s.w, row(r))
+		for _, line := range s.wrapped(r, widths) {
+			fmt.Fprintln(s.w, row(line))
+		}
 	}
 }
+
+// wrapped is a row whose last column is in as many lines as it needs.
+func (s *sheet) wrapped(cells []string, widths []int) (lines [][]string) {
+	last := len(cells) - 1
+	if s.width == 0 || !s.columns[last].wraps {
+		return [][]string{cells}
+	}
+	for part := range strings.SplitSeq(text.WrapSoft(cells[last], widths[last]), "\n") {
+		lines = append(lines, append(cells[:last:last], strings.TrimRight(part, " ")))
+		cells = make([]string, len(cells))
+	}
+	return lines
+}
+
+// leastWrapped is what a column that wraps has on the narrowest terminal.
+const leastWrapped = 20
 
 // widths are those of the columns, 0 for one that is left out.
 func (s *sheet) widths() []int {
@@ -160,6 +179,10 @@ func (s *sheet) widths() []int {
 			widths[widest]--
 			total--
 		}
+	}
+	if last := len(widths) - 1; s.width > 0 && s.columns[last].wraps {
+		room := s.width - (total - widths[last] - gap)
+		widths[last] = min(widths[last], max(room, leastWrapped))
 	}
 	return widths
 }

@@ -98,10 +98,8 @@ send the token of the address, or the password, as a bearer token.`,
 
 // play starts the workers of --demo, whose backend the page shows. End ends them.
 func (f *uiFlags) play(cmd *cobra.Command, o *options, cfg *ui.Config) (end func(), err error) {
-	for _, name := range []string{"url", "url-file", "context", "local"} {
-		if cmd.Flags().Changed(name) {
-			return nil, usage("--demo has a backend of its own: --%s does not go with it", name)
-		}
+	if given := o.named(); len(given) > 0 {
+		return nil, usage("--demo has a backend of its own: %s does not go with it", given[0])
 	}
 	ctx, stop := untilSignal(cmd.Context())
 	p, err := play.Start()
