@@ -374,7 +374,7 @@ func TestAPartThatIsLostWhileOthersAreWaitedForIsAcquiredAgain(t *testing.T) {
 // What a part was told of the last holder is for the next one to hear.
 func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
 	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
-		robust := interlock.Robust()
+		robust := interlock.ReportDeath()
 		acquire(t, otherA.Mutex("m", robust))
 		otherA.faults().Expire()
 		held := acquire(t, otherB.Mutex("z"))
@@ -395,7 +395,7 @@ func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
 // The work under a part was interrupted, though the part itself was not lost.
 func TestTheRestOfALostWholeIsInherited(t *testing.T) {
 	simulated(t, two(func(t *testing.T, a, b, _, otherB member) {
-		robust := interlock.Robust()
+		robust := interlock.ReportDeath()
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(robust))
 		a.faults().Expire()
 		time.Sleep(ttl / 2)
@@ -426,13 +426,13 @@ func TestAnObserverThatPanicsLeavesNoPartHeld(t *testing.T) {
 
 func TestAPanicUnderAllReleasesEachPart(t *testing.T) {
 	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
-		all := interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Robust())
+		all := interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.ReportDeath())
 		func() {
 			defer func() { _ = recover() }()
 			_ = all.Do(ctx, func(context.Context) error { panic("work") })
 		}()
 		nothingLeft(t, a, b)
-		next := acquire(t, interlock.All(otherA.Mutex("m"), otherB.Mutex("n")).With(interlock.Robust()))
+		next := acquire(t, interlock.All(otherA.Mutex("m"), otherB.Mutex("n")).With(interlock.ReportDeath()))
 		for _, p := range next.Parts() {
 			if !p.Inherited() {
 				t.Errorf("%s: nobody was told", p.Name())

@@ -71,7 +71,7 @@ func chaos(t *testing.T, seed uint64) {
 	}
 	lock := func(r *rand.Rand, c *interlock.Client) (l *interlock.Lock, units int64) {
 		sides := func() []interlock.Option {
-			return [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.Robust()}}[r.IntN(4)]
+			return [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.ReportDeath()}}[r.IntN(4)]
 		}
 		switch r.IntN(9) {
 		case 0, 1:
@@ -86,7 +86,7 @@ func chaos(t *testing.T, seed uint64) {
 			n := 1 + r.Int64N(5)
 			return c.Semaphore("permits", 5, interlock.Weight(n)), n
 		case 6:
-			return c.Mutex("strict", interlock.StrictOrder(), interlock.Robust()), 1
+			return c.Mutex("strict", interlock.StrictOrder(), interlock.ReportDeath()), 1
 		case 7:
 			return c.Election("election").Candidate("c"), 1
 		}

@@ -129,7 +129,7 @@ func TestCloseWaitsForRunningFunctions(t *testing.T) {
 		began := time.Now()
 		done := make(chan error, 1)
 		go func() {
-			done <- a.Mutex("m", interlock.Robust()).Do(ctx, func(held context.Context) error {
+			done <- a.Mutex("m", interlock.ReportDeath()).Do(ctx, func(held context.Context) error {
 				<-held.Done()
 				wantErr(t, context.Cause(held), interlock.ErrClosed)
 				lease, holds := a.Mutex("m").Held(held)
@@ -146,7 +146,7 @@ func TestCloseWaitsForRunningFunctions(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		next := async(ctx, b.Mutex("m", interlock.Robust()))
+		next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
 		ok(t, a.Close())
 		if d := time.Since(began); d != 5*time.Second {
 			t.Errorf("closed after %v", d)
@@ -167,10 +167,10 @@ func TestCloseWaitsNoLongerThanTheLeaseLasts(t *testing.T) {
 		release := make(chan struct{})
 		done := make(chan error, 1)
 		go func() {
-			done <- a.Mutex("m", interlock.Robust()).Do(ctx, func(context.Context) error { <-release; return nil })
+			done <- a.Mutex("m", interlock.ReportDeath()).Do(ctx, func(context.Context) error { <-release; return nil })
 		}()
 		synctest.Wait()
-		next := async(ctx, b.Mutex("m", interlock.Robust()))
+		next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
 		ok(t, a.Close())
 		if d := time.Since(began); d < ttl/2 || d > ttl {
 			t.Errorf("closed after %v", d)

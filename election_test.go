@@ -48,7 +48,7 @@ func TestLead(t *testing.T) {
 		own := errors.New("own")
 		led := make(chan error, 1)
 		go func() {
-			led <- a.Election("e", interlock.Robust()).Lead(ctx, "a", func(held context.Context) error {
+			led <- a.Election("e", interlock.ReportDeath()).Lead(ctx, "a", func(held context.Context) error {
 				if terms++; terms < 3 {
 					<-held.Done()
 					wantErr(t, context.Cause(held), interlock.ErrLost)
@@ -65,7 +65,7 @@ func TestLead(t *testing.T) {
 		if err := <-led; err != own || terms != 3 {
 			t.Errorf("%v after %d terms", err, terms)
 		}
-		next := errtest.Must(b.Election("e", interlock.Robust()).Campaign(ctx, "b"))(t)
+		next := errtest.Must(b.Election("e", interlock.ReportDeath()).Campaign(ctx, "b"))(t)
 		inherits(t, next, false)
 		ok(t, next.Release())
 

@@ -214,12 +214,12 @@ func ExampleReentrant() {
 	// <nil>
 }
 
-func ExampleRobust() {
+func ExampleReportDeath() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
-	ledger := c.Mutex("ledger", interlock.Robust())
+	ledger := c.Mutex("ledger", interlock.ReportDeath())
 	func() {
 		defer func() { _ = recover() }()
 		_ = ledger.Do(ctx, func(ctx context.Context) error { panic("between two writes") })

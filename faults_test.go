@@ -17,7 +17,7 @@ import (
 // hangs: two never hold, nobody waits for ever, and nothing is left behind.
 func TestAnyCallMayFail(t *testing.T) {
 	for name, opts := range map[string][]interlock.Option{
-		"shared": nil, "sticky": {interlock.Sticky()}, "robust and strict": {interlock.Robust(), interlock.StrictOrder()},
+		"shared": nil, "sticky": {interlock.Sticky()}, "reporting death and strict": {interlock.ReportDeath(), interlock.StrictOrder()},
 	} {
 		anyCallMayFail(t, name, 45, func(t *testing.T, arm func(*memlock.Faults)) { scenario(t, opts, arm) })
 	}
@@ -188,10 +188,10 @@ func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {
 		go func() {
 			defer close(done)
 			defer func() { _ = recover() }()
-			_ = a.Mutex("m", interlock.Robust()).Do(ctx, func(context.Context) error { panic("half done") })
+			_ = a.Mutex("m", interlock.ReportDeath()).Do(ctx, func(context.Context) error { panic("half done") })
 		}()
 		synctest.Wait()
-		next := async(ctx, b.Mutex("m", interlock.Robust()))
+		next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
 		<-done
 		a.faults().Clear()
 		r := served(t, next)

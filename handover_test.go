@@ -267,7 +267,7 @@ func TestReadersOfOneClientShareATicket(t *testing.T) {
 // neither one of another client, nor one of its own.
 func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 	for _, own := range []bool{true, false} {
-		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Robust()}} {
+		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.ReportDeath()}} {
 			simulated(t, both(func(t *testing.T, a, b member) {
 				m := b
 				if own {

@@ -178,7 +178,7 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		wantErr(t, lease.Err(), interlock.ErrReleased)
 		wantErr(t, errOf(b.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 		wantErr(t, errOf(a.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
-		next := acquire(t, b.Mutex("m", interlock.Robust()))
+		next := acquire(t, b.Mutex("m", interlock.ReportDeath()))
 		if d := time.Since(began); d != time.Minute {
 			t.Errorf("kept out for %v", d)
 		}

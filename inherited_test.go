@@ -11,10 +11,10 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 )
 
-// A robust lock tells the next holder whether the last one left its work half
+// A lock with ReportDeath tells the next holder whether the last one left its work half
 // done.
 func TestInherited(t *testing.T) {
-	robust := interlock.Robust()
+	robust := interlock.ReportDeath()
 	for name, c := range map[string]struct {
 		end       func(a member)
 		inherited bool
@@ -90,7 +90,7 @@ func TestInherited(t *testing.T) {
 
 // Work that is half done is told of, though the lock was to be kept for a while.
 func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
-	robust := interlock.Robust()
+	robust := interlock.ReportDeath()
 	for name, end := range map[string]func(t *testing.T, a member, l *interlock.Lock){
 		"a panic": func(t *testing.T, a member, l *interlock.Lock) {
 			defer func() { _ = recover() }()
@@ -116,14 +116,14 @@ func TestAPanicUnderAtLeastIsInheritedFrom(t *testing.T) {
 	}
 }
 
-// A lock with Robust does not get the ticket of one without, which knows nothing of the last
+// A lock with ReportDeath does not get the ticket of one without, which knows nothing of the last
 // holder.
-func TestARobustLockHasATicketOfItsOwn(t *testing.T) {
+func TestALockThatReportsDeathHasATicketOfItsOwn(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		dead := acquire(t, b.Mutex("m"))
 		plain := async(ctx, a.Mutex("m"))
 		synctest.Wait()
-		robust := async(ctx, a.Mutex("m", interlock.Robust()))
+		robust := async(ctx, a.Mutex("m", interlock.ReportDeath()))
 		synctest.Wait()
 		b.faults().Expire()
 		first := <-plain
@@ -140,7 +140,7 @@ func TestARobustLockHasATicketOfItsOwn(t *testing.T) {
 // What the last holder left is not forgotten because the one who was told has given up at
 // the same moment.
 func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
-	robust := interlock.Robust()
+	robust := interlock.ReportDeath()
 	for name, opts := range map[string][]interlock.Option{"shared": {robust}, "strict": {robust, interlock.StrictOrder()}} {
 		for _, at := range []string{"the reply is there", "the reply is on its way"} {
 			simulatedAs(t, name+", "+at, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestALateReleaseIsCleanIfTheTicketStillStands(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		simulated(t, func(t *testing.T) {
 			a, b := pair(t)
-			lease := acquire(t, a.Mutex("m", interlock.Robust()))
-			next := async(ctx, b.Mutex("m", interlock.Robust()))
+			lease := acquire(t, a.Mutex("m", interlock.ReportDeath()))
+			next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
 			synctest.Wait()
 			late := a.faults().Before("Leave", 1).Hang()
 			a.faults().Before("Leave", 0).Hang()

@@ -108,7 +108,7 @@ func (l *Lease) Err() error { return l.h.Err() }
 
 // Inherited reports that the last exclusive holder died, or left its work
 // unfinished: what the lock protects may be half changed. It is known with the
-// option Robust.
+// option ReportDeath.
 func (l *Lease) Inherited() bool { return l.h.Inherited() }
 
 // Revoked is closed when somebody asks for the lock (see [Admin.Revoke]). It

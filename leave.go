@@ -117,7 +117,7 @@ func (t *ticket) leave(clean bool) error {
 	keep := t.keep.Sub(now)
 	clean = clean && !t.unseen(ticketHeld)
 	t.mu.Unlock()
-	if keep > 0 && (clean || !t.req.Robust) {
+	if keep > 0 && (clean || !t.req.ReportDeath) {
 		return t.part(func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.tk, keep) })
 	}
 	return t.part(func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.tk, clean) })

@@ -37,12 +37,12 @@ type line struct {
 
 // lineKey holds all that tickets must have in common to be shared.
 type lineKey struct {
-	queue    string
-	kind     driver.Kind
-	units    int64
-	capacity int64
-	robust   bool
-	sticky   bool
+	queue       string
+	kind        driver.Kind
+	units       int64
+	capacity    int64
+	reportDeath bool
+	sticky      bool
 }
 
 // A ticket goes back to the backend after so many local grants, sooner if
@@ -55,7 +55,7 @@ const (
 
 // line finds or makes the line of the lock, and locks it.
 func (c *Client) line(l *Lock) *line {
-	key := lineKey{l.queue, l.kind, l.units, l.capacity, l.cfg.robust, l.cfg.sticky}
+	key := lineKey{l.queue, l.kind, l.units, l.capacity, l.cfg.reportDeath, l.cfg.sticky}
 	for {
 		c.mu.Lock()
 		n := c.lines[key]

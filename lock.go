@@ -208,7 +208,7 @@ func (l *Lock) getTicket(ctx context.Context, try bool) (*single, error) {
 // lost, and carries the lease: what f starts with it is the holder. ctx bounds
 // the work too; see [Wait] for bounding the wait alone. The error joins that
 // of f and ErrLost if the lease was lost meanwhile. If f panics, the next
-// holder is told that the work may be half done (see [Robust]). If the backend goes away
+// holder is told that the work may be half done (see [ReportDeath]). If the backend goes away
 // meanwhile, Do returns when the release has succeeded or the lease is over, whichever is first.
 func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 	lease, err := l.Acquire(ctx)

@@ -63,20 +63,20 @@ func Observe(f func(context.Context, Event)) ClientOption {
 type Option func(*lockConfig)
 
 type lockConfig struct {
-	wait      time.Duration
-	waits     bool // wait is set
-	hold      time.Duration
-	atLeast   time.Duration
-	atMost    time.Duration // 0: for as long as its holder wants
-	weight    int64
-	reentrant bool
-	robust    bool
-	sticky    bool
-	strict    bool
-	names     bool      // the holders of a busy lock
-	breaks    []*Client // with which deadlocks are looked for; nil: they are not
-	note      string
-	err       error
+	wait        time.Duration
+	waits       bool // wait is set
+	hold        time.Duration
+	atLeast     time.Duration
+	atMost      time.Duration // 0: for as long as its holder wants
+	weight      int64
+	reentrant   bool
+	reportDeath bool
+	sticky      bool
+	strict      bool
+	names       bool      // the holders of a busy lock
+	breaks      []*Client // with which deadlocks are looked for; nil: they are not
+	note        string
+	err         error
 }
 
 // Wait bounds how long an acquire waits; then ErrBusy. It never bounds how
@@ -116,7 +116,7 @@ func Hold(d time.Duration) Option {
 // AtLeast keeps others out until d after the grant, even if the lease is
 // released sooner: a scheduled job then runs once although the clocks of its
 // machines differ. The holder's death ends it as it ends any lease, and so does
-// a panic in [Lock.Do] if the lock is [Robust], so that the next holder is told.
+// a panic in [Lock.Do] of a lock with [ReportDeath], so that the next holder is told.
 func AtLeast(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.atLeast = d
@@ -160,10 +160,11 @@ func Weight(n int64) Option {
 // those.
 func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
 
-// Robust makes [Lease.Inherited] known. On some backends it costs one read. All who use a lock
-// so ask for it: Redis does not keep word of how a holder without Robust left, and tells the
+// ReportDeath tells the next holder if this one dies or leaves its work unfinished, and this one of the last:
+// [Lease.Inherited]. On some backends it costs one read. All who use a lock
+// so ask for it: Redis does not keep word of how a holder without ReportDeath left, and tells the
 // next one that it has died.
-func Robust() Option { return func(c *lockConfig) { c.robust = true } }
+func ReportDeath() Option { return func(c *lockConfig) { c.reportDeath = true } }
 
 // Sticky keeps the backend's lock after the last local release until somebody
 // else waits for it, or it was idle for a TTL, so that the next local acquire is

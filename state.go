@@ -123,7 +123,7 @@ func (t *ticket) endLeases(err error) (unbind func()) {
 // taken. t.mu is held.
 func (t *ticket) unseen(was ticketState) bool {
 	if was < ticketHeld { // it may have been granted, and nobody knows
-		return t.req.Robust
+		return t.req.ReportDeath
 	}
 	return t.grants == 0 && t.tk.Inherited
 }

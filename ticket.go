@@ -81,7 +81,7 @@ func (l *Lock) newTicket(ctx context.Context, n *line, try bool) (*ticket, error
 func (l *Lock) ticketAs(id string) *ticket {
 	t := &ticket{c: l.c, name: l.name, units: l.units, confirmed: l.units, req: driver.Request{
 		ID: id, Queue: l.queue, Kind: l.kind, Units: l.units, Capacity: l.capacity,
-		Hold: l.cfg.hold, Robust: l.cfg.robust,
+		Hold: l.cfg.hold, ReportDeath: l.cfg.reportDeath,
 	}}
 	if l.cfg.note != "" {
 		t.req.Note = []byte(l.cfg.note)

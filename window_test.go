@@ -49,7 +49,7 @@ func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
 			w := memlock.NewWorld()
 			var evict func()
 			a, b := join(t, w, between(&evict)), join(t, w)
-			lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
+			lease := acquire(t, kinds(a.Client)[name].With(interlock.ReportDeath()))
 			other := kinds(b.Client)[name]
 			if name == "reader" {
 				other = b.RWMutex(name).Writer()
@@ -60,7 +60,7 @@ func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
 			}
 			ok(t, lease.Release())
 			began := time.Now()
-			next := acquire(t, other.With(interlock.Robust()))
+			next := acquire(t, other.With(interlock.ReportDeath()))
 			within(t, began, time.Millisecond, "the next one waited for")
 			inherits(t, next, false)
 			ok(t, next.Release())
@@ -98,7 +98,7 @@ func TestACloseThatMeetsAReleaseLeavesItToIt(t *testing.T) {
 			w := memlock.NewWorld()
 			var end func()
 			a, b := join(t, w, between(&end)), join(t, w)
-			lease := acquire(t, kinds(a.Client)[name].With(interlock.Robust()))
+			lease := acquire(t, kinds(a.Client)[name].With(interlock.ReportDeath()))
 			closed := make(chan error, 1)
 			end = func() {
 				go func() { closed <- a.Close() }()
@@ -106,7 +106,7 @@ func TestACloseThatMeetsAReleaseLeavesItToIt(t *testing.T) {
 			}
 			ok(t, lease.Release())
 			ok(t, <-closed)
-			next := acquire(t, kinds(b.Client)[name].With(interlock.Robust()))
+			next := acquire(t, kinds(b.Client)[name].With(interlock.ReportDeath()))
 			inherits(t, next, false)
 			ok(t, next.Release())
 			ok(t, lease.Release()) // says the same again

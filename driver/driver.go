@@ -277,7 +277,7 @@ type Request struct {
 	Units, Capacity int64         // 1 <= Units <= Capacity <= MaxCapacity
 	NoWait          bool          // ErrBusy instead of standing in line
 	Hold            time.Duration // 0: as long as it is renewed; else it ends this long after the grant
-	Robust          bool          // Ticket.Inherited is wanted
+	ReportDeath     bool          // Ticket.Inherited is wanted
 	Retry           bool          // this ID may have been sent before: look for it
 	Note            []byte        // who and why, a candidate's value; shown by inspection
 }
@@ -294,8 +294,8 @@ type Ticket struct {
 	Token uint64
 
 	// Inherited says that the last exclusive holder of the queue died or did not
-	// leave cleanly. With Request.Robust it is certain for a ticket that waited
-	// when that happened; else it may be wrong to the safe side. Without Robust it
+	// leave cleanly. With Request.ReportDeath it is certain for a ticket that waited
+	// when that happened; else it may be wrong to the safe side. Without ReportDeath it
 	// may be missing. An exclusive holder is one beside which no other holds, and whose
 	// units are the whole capacity, or more if that was lowered, when it leaves.
 	Inherited bool

@@ -5,7 +5,7 @@ import (
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
-const inheritedSays = "Inherited says that the last exclusive holder of the queue died or did not leave cleanly. With Request.Robust it is certain for a ticket that waited when that happened; else it may be wrong to the safe side. Without Robust it may be missing."
+const inheritedSays = "Inherited says that the last exclusive holder of the queue died or did not leave cleanly. With Request.ReportDeath it is certain for a ticket that waited when that happened; else it may be wrong to the safe side. Without ReportDeath it may be missing."
 
 // A death is a way in which an exclusive holder ends without leaving cleanly.
 type death struct {

@@ -58,7 +58,7 @@ var _ = rules.Add(rule{Name: "JoinStaysAsItWas", Says: []string{joinAgainSays}},
 			"fewer units": {Units: 1, Capacity: 5}, "more units": {Units: 5, Capacity: 5},
 			"another note": {Units: 3, Capacity: 5, Note: []byte("another")}, "a Hold": {Units: 3, Capacity: 5, Hold: limit},
 		} {
-			other.ID, other.Queue, other.Kind, other.Robust = r.ID, r.Queue, r.Kind, true
+			other.ID, other.Queue, other.Kind, other.ReportDeath = r.ID, r.Queue, r.Kind, true
 			if other.Hold > 0 && !t.fixes() {
 				continue
 			}

@@ -31,19 +31,19 @@ func newID() string {
 
 // exclusive asks for the whole queue, in the shape that is under check.
 func (t *trial) exclusive(queue string) driver.Request {
-	return driver.Request{ID: newID(), Queue: queue, Kind: t.shape.kind, Units: t.shape.units, Capacity: t.shape.capacity, Robust: true}
+	return driver.Request{ID: newID(), Queue: queue, Kind: t.shape.kind, Units: t.shape.units, Capacity: t.shape.capacity, ReportDeath: true}
 }
 
 func permits(queue string, units, capacity int64) driver.Request {
-	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Semaphore, Units: units, Capacity: capacity, Robust: true}
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Semaphore, Units: units, Capacity: capacity, ReportDeath: true}
 }
 
 func reader(queue string) driver.Request {
-	return driver.Request{ID: newID(), Queue: queue, Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity, Robust: true}
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity, ReportDeath: true}
 }
 
 func writer(queue string) driver.Request {
-	return driver.Request{ID: newID(), Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity, Robust: true}
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity, ReportDeath: true}
 }
 
 // again is a request that may have been sent before.

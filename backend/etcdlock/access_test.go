@@ -252,7 +252,7 @@ func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 		other := errtest.Must(c.Mutex("other").Acquire(ctx))(t)
 		granted := make(chan error, 1)
 		go func() {
-			_, err := c.Mutex("m", interlock.Robust()).Acquire(ctx)
+			_, err := c.Mutex("m", interlock.ReportDeath()).Acquire(ctx)
 			granted <- err
 		}()
 		await(t, "it waits", func() bool {

@@ -58,7 +58,7 @@ func (l *long) join(begins string, kind func(exchange.Session) exchange.Join) ex
 	o := exchange.Session{ID: begins + exchange.NewID()[len(begins):], TTL: time.Minute, Mailbox: exchange.NewMailbox()}
 	errtest.Must(l.s.Begin(l.Context(), o))(l)
 	j := kind(o)
-	j.Robust = false
+	j.ReportDeath = false
 	st, err := l.s.Join(l.Context(), j)
 	noError(l, err)
 	l.o, l.refs = append(l.o, o), append(l.refs, exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag})
@@ -244,7 +244,7 @@ func TestAMismatchIsFoundBehindOtherKeys(t *testing.T) {
 	server := lent(t)
 	reads := func(o exchange.Session) exchange.Join {
 		j := mutex(o)
-		j.Kind, j.Capacity, j.Robust = driver.RWMutex, driver.RWCapacity, false
+		j.Kind, j.Capacity, j.ReportDeath = driver.RWMutex, driver.RWCapacity, false
 		return j
 	}
 	for i, keys := range []string{"%s/-%d/x", "%s/-%d"} {

@@ -20,7 +20,7 @@ import (
 // afterwards, since a transaction that sorts a queue would hold up the server.
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	t := &ticket{queue: j.Queue, id: j.ID, note: j.Note, lease: leaseOf(j.Session.ID), row: row{
-		ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, Robust: j.Robust, Since: time.Now(),
+		ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, ReportDeath: j.ReportDeath, Since: time.Now(),
 		Session: j.Session.ID, Owner: j.Session.Owner, Mailbox: j.Session.Mailbox, TTL: j.Session.TTL,
 	}}
 	if j.NoWait && !j.Retry {
@@ -76,7 +76,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	if err = errors.Join(err, wrong); err == nil && token >= driver.MaxToken {
 		err = exchange.ErrTokens
 	}
-	if t.Robust {
+	if t.ReportDeath {
 		q.mark = readMark(read(4).Kvs)
 	}
 	if err == nil && slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.id == t.id && o.key != t.key }) {
@@ -103,7 +103,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *clientv3.TxnResponse, found bool, err error) {
 	seat, own, tombstone := s.seat(o, t.queue, t.id), s.ticket(t.queue, t.id), s.tombstone(t.id)
 	var mark []clientv3.Op // others are not told whether they inherit
-	if t.Robust {
+	if t.ReportDeath {
 		mark = []clientv3.Op{clientv3.OpGet(s.mark(t.queue))}
 	}
 	for range attempts * attempts {

@@ -77,21 +77,21 @@ func leaseOf(session string) clientv3.LeaseID {
 
 // row is what the value of a ticket says, behind its note.
 type row struct {
-	ID       string        `json:"id"`
-	Kind     driver.Kind   `json:"kind"`
-	Units    int64         `json:"units"`
-	Capacity int64         `json:"capacity"`
-	Session  string        `json:"session"`
-	Owner    string        `json:"owner,omitempty"`
-	Mailbox  string        `json:"mailbox"`
-	TTL      time.Duration `json:"ttl"`
-	Since    time.Time     `json:"since"`
-	Hold     time.Duration `json:"hold,omitempty"` // of the Join
-	Robust   bool          `json:"robust,omitempty"`
-	Fixed    time.Duration `json:"fixed,omitempty"` // how long the fixed time is that ends with the ticket's lease
-	Held     bool          `json:"held,omitempty"`  // it was when this was written; else the line says it
-	Evicted  bool          `json:"evicted,omitempty"`
-	Revoked  bool          `json:"revoked,omitempty"`
+	ID          string        `json:"id"`
+	Kind        driver.Kind   `json:"kind"`
+	Units       int64         `json:"units"`
+	Capacity    int64         `json:"capacity"`
+	Session     string        `json:"session"`
+	Owner       string        `json:"owner,omitempty"`
+	Mailbox     string        `json:"mailbox"`
+	TTL         time.Duration `json:"ttl"`
+	Since       time.Time     `json:"since"`
+	Hold        time.Duration `json:"hold,omitempty"` // of the Join
+	ReportDeath bool          `json:"robust,omitempty"`
+	Fixed       time.Duration `json:"fixed,omitempty"` // how long the fixed time is that ends with the ticket's lease
+	Held        bool          `json:"held,omitempty"`  // it was when this was written; else the line says it
+	Evicted     bool          `json:"evicted,omitempty"`
+	Revoked     bool          `json:"revoked,omitempty"`
 }
 
 // ticket is a key of a queue.

@@ -196,7 +196,7 @@ func TestWhoHasNotHeardOfItsGrantInheritsNothing(t *testing.T) {
 func TestWhoHasNotAllPermitsEndsNothing(t *testing.T) {
 	p := newPermits(t)
 	first := p.join(2, 2, exchange.Held)
-	j := p.request(2, 2) // it is not Robust
+	j := p.request(2, 2) // it does not ask for ReportDeath
 	st := errtest.Must(p.s.Join(t.Context(), j))(t)
 	second := &exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag}
 	p.force(first)

@@ -507,7 +507,7 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 // afterwards. No operations: there is nothing to write.
 func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
 	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, t.lease
-	if t.Robust && exclusive && m.ID != t.id {
+	if t.ReportDeath && exclusive && m.ID != t.id {
 		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.changed))
 		then = append(then, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id, Inherited: m.changed != 0}.value()))
 	}

@@ -57,7 +57,7 @@ func (p *permits) late(units, capacity int64) exchange.Join {
 func (p *permits) join(units, capacity int64, want exchange.State) *exchange.Ref {
 	p.Helper()
 	j := p.request(units, capacity)
-	j.Robust = true
+	j.ReportDeath = true
 	st, err := p.s.Join(p.Context(), j)
 	if err != nil || st.State != want {
 		p.Fatalf("%d of %d permits: %+v, %v", units, capacity, st, err)

@@ -40,7 +40,7 @@ func begun(t *testing.T, s *store) exchange.Session {
 
 func mutex(o exchange.Session) exchange.Join {
 	return exchange.Join{Session: o, Request: driver.Request{
-		ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true,
+		ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true,
 	}}
 }
 
@@ -160,7 +160,7 @@ func TestWhoIsBehindAWaiterThatGivesUpWaits(t *testing.T) {
 	leave(0)
 	look(1)
 	leave(1)
-	// It is robust: what it holds is written.
+	// It asks for ReportDeath: what it holds is written.
 	if st, n := look(2); st.State != exchange.Held || !st.Wanted || st.Inherited || st.Token != refs[2].Tag>>tagBits || n != 2 {
 		t.Errorf("behind a holder that has left, after %d exchanges: %+v", n, st)
 	}
@@ -451,7 +451,7 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	ctx := t.Context()
 	mk := func() exchange.Join {
 		j := mutex(o)
-		j.Robust = false
+		j.ReportDeath = false
 		return j
 	}
 	var refs []exchange.Ref
@@ -540,12 +540,12 @@ func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 		if i >= 16 { // all seats are taken
 			j = mutex(other)
 		}
-		j.ID, j.Robust = fmt.Sprintf("%x", i%16)+j.ID[1:], false
+		j.ID, j.ReportDeath = fmt.Sprintf("%x", i%16)+j.ID[1:], false
 		join(j, want, most)
 	}
 	for i := range 10 {
 		j := mutex(o)
-		j.ID, j.Robust, j.Queue, j.Kind, j.Capacity = fmt.Sprintf("%x", i)+j.ID[1:], false, "permits", driver.Semaphore, 10
+		j.ID, j.ReportDeath, j.Queue, j.Kind, j.Capacity = fmt.Sprintf("%x", i)+j.ID[1:], false, "permits", driver.Semaphore, 10
 		join(j, exchange.Held, 1)
 	}
 }
@@ -745,7 +745,7 @@ func slowPermit(t *testing.T, read bool) {
 	ctx := t.Context()
 	permit := func(o exchange.Session) exchange.Join {
 		j := mutex(o)
-		j.Kind, j.Capacity, j.Robust = driver.Semaphore, perJoin+1, false
+		j.Kind, j.Capacity, j.ReportDeath = driver.Semaphore, perJoin+1, false
 		return j
 	}
 	o := begun(t, s)
@@ -784,7 +784,7 @@ func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
 	var refs []exchange.Ref
 	for range 4 {
 		j := mutex(o)
-		j.Kind, j.Capacity, j.Robust = driver.Semaphore, 2, false
+		j.Kind, j.Capacity, j.ReportDeath = driver.Semaphore, 2, false
 		st := errtest.Must(s.Join(ctx, j))(t)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}
@@ -815,7 +815,7 @@ func TestAWaiterThatIsEvictedAsItIsGrantedIsEvictedAsAHolder(t *testing.T) {
 	var refs []exchange.Ref
 	for range 3 {
 		j := mutex(o)
-		j.Robust = false
+		j.ReportDeath = false
 		st := errtest.Must(s.Join(ctx, j))(t)
 		refs = append(refs, exchange.Ref{Queue: "q", ID: j.ID, Tag: st.Tag})
 	}

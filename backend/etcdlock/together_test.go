@@ -113,7 +113,7 @@ func busy(t *testing.T, s *store) (g *gate, others *sync.WaitGroup) {
 // plain is a mutex of that name, without more.
 func plain(o exchange.Session, name string) exchange.Join {
 	j := mutex(o)
-	j.Queue, j.Robust = name, false
+	j.Queue, j.ReportDeath = name, false
 	return j
 }
 

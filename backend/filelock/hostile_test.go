@@ -28,7 +28,7 @@ func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
 	q, err := c.Admin().Queue(t.Context(), "x")
 	ok(t, err)
 	got := make(chan *interlock.Lease, 1)
-	go func() { got <- acquire(t, c.Mutex("x", interlock.Robust())) }()
+	go func() { got <- acquire(t, c.Mutex("x", interlock.ReportDeath())) }()
 	eventually(t, "it waits", func() bool {
 		q, err := c.Admin().Queue(t.Context(), "x")
 		ok(t, err)

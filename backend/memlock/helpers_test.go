@@ -34,7 +34,7 @@ func ok(t testing.TB, err error) {
 }
 
 func mutex(queue string) driver.Request {
-	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true}
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true}
 }
 
 func reader(queue string) driver.Request {

@@ -5,7 +5,7 @@
 // each point where a call may be lost, hang, or come too late.
 //
 // It does no more than package driver demands, so that whoever relies on more notices it
-// here: a Join that repeats an ID must have Retry set, Inherited is told to Robust requests
+// here: a Join that repeats an ID must have Retry set, Inherited is told to requests with ReportDeath
 // only, the ID of a ticket that has left is refused for one TTL, and a Swap that is repeated
 // is recognised for driver.SwapMemory and no longer.
 //

@@ -129,7 +129,7 @@ func (w *World) grant(q *queue) {
 		q.used += t.units
 		t.held = true
 		t.token = w.nextToken(q)
-		t.inherited = q.dirty && t.robust
+		t.inherited = q.dirty && t.reportDeath
 		if t.hold > 0 {
 			w.fix(t, t.hold)
 		}

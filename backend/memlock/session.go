@@ -65,7 +65,7 @@ func (s *session) join(r driver.Request) (driver.Ticket, error) {
 	t := w.newTicket()
 	t.id, t.text = k, r.ID
 	t.queue, t.owner = q, s
-	t.units, t.hold, t.robust = r.Units, r.Hold, r.Robust
+	t.units, t.hold, t.reportDeath = r.Units, r.Hold, r.ReportDeath
 	t.note = slices.Clone(r.Note)
 	t.since, t.proof, t.end = w.now, w.now, w.now.Add(s.ttl)
 	w.tickets[k] = t

@@ -45,7 +45,7 @@ func TestARepeatedJoinWithoutRetryIsRefused(t *testing.T) {
 	is(t, err, driver.ErrGone)
 }
 
-func TestInheritedIsToldToRobustRequestsOnly(t *testing.T) {
+func TestInheritedIsToldToThoseThatAskForIt(t *testing.T) {
 	ctx := t.Context()
 	for _, robust := range []bool{true, false} {
 		d := memlock.New()
@@ -53,7 +53,7 @@ func TestInheritedIsToldToRobustRequestsOnly(t *testing.T) {
 		s := open(t, d)
 		k := join(t, s, mutex("q"))
 		next := mutex("q")
-		next.Robust = robust
+		next.ReportDeath = robust
 		join(t, s, next)
 		ok(t, s.Leave(ctx, k, false))
 		if k := held(t, s, next, true); k.Inherited != robust {

@@ -16,15 +16,15 @@ type ticket struct {
 	hold  time.Duration
 	since driver.Instant
 
-	robust    bool // Inherited was asked for
-	held      bool
-	inherited bool
-	evicted   bool
-	revoked   bool
-	token     uint64
-	proof     driver.Instant // the last renewal; of a fixed end, when it was set
-	end       driver.Instant // leaves then
-	fixed     *alarm         // not nil: has a fixed end
+	reportDeath bool // Inherited was asked for
+	held        bool
+	inherited   bool
+	evicted     bool
+	revoked     bool
+	token       uint64
+	proof       driver.Instant // the last renewal; of a fixed end, when it was set
+	end         driver.Instant // leaves then
+	fixed       *alarm         // not nil: has a fixed end
 
 	links  [3]link
 	tell   uint8  // demands to be signalled, a bit each

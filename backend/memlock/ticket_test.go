@@ -115,7 +115,7 @@ func TestInheritedTellsHowTheLastExclusiveHolderLeft(t *testing.T) {
 				r := tt.holder("q")
 				k := join(t, s, r)
 				next := r
-				next.ID, next.Robust, next.Units = newID(), true, r.Capacity
+				next.ID, next.ReportDeath, next.Units = newID(), true, r.Capacity
 				if queued {
 					join(t, other, next)
 				}

@@ -73,7 +73,7 @@ func TestTheNumberOfPermitsInTablesOfAnEarlierRelease(t *testing.T) {
 	aged(t, s, "out", "p_units >= v_capacity AND v_used = 0", "p_units = v_capacity")
 	all := driver.Request{ID: newID(10), Queue: "robust", Kind: driver.Semaphore, Units: 3, Capacity: 3}
 	held := errtest.Must(a.Join(t.Context(), all))(t)
-	next := driver.Request{ID: newID(11), Queue: "robust", Kind: driver.Semaphore, Units: 1, Capacity: 3, Robust: true}
+	next := driver.Request{ID: newID(11), Queue: "robust", Kind: driver.Semaphore, Units: 1, Capacity: 3, ReportDeath: true}
 	k, err := a.Join(t.Context(), next)
 	noError(t, err)
 	noError(t, d.Resize(t.Context(), "robust", 2))

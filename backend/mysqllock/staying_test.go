@@ -92,7 +92,7 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	used := func(queue string, id int, clean bool) {
 		t.Helper()
 		r := mutex(queue, id)
-		r.Robust = true
+		r.ReportDeath = true
 		k := errtest.Must(a.Join(t.Context(), r))(t)
 		noError(t, a.Leave(t.Context(), k, clean))
 	}
@@ -116,7 +116,7 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	noError(t, tx.Commit())
 	noError(t, <-tidied)
 	r := mutex("second", 4)
-	r.Robust = true
+	r.ReportDeath = true
 	if k, err := a.Join(t.Context(), r); err != nil || !k.Inherited {
 		t.Errorf("after a holder that did not leave cleanly: %+v, %v", k, err)
 	}

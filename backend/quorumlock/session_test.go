@@ -375,7 +375,7 @@ func TestAReaderIsNotInTheWayOfAnother(t *testing.T) {
 	three(t, func(t *testing.T, w []*memlock.World) {
 		reader := func() driver.Request {
 			r := request()
-			r.Kind, r.Capacity, r.Robust, r.NoWait = driver.RWMutex, driver.RWCapacity, true, false
+			r.Kind, r.Capacity, r.ReportDeath, r.NoWait = driver.RWMutex, driver.RWCapacity, true, false
 			return r
 		}
 		writer := reader()

@@ -127,7 +127,7 @@ func (t *ticket) quiet() bool { return t.leaving == 0 && t.flying == 0 }
 func (t *ticket) report() driver.Ticket {
 	tk := driver.Ticket{ID: t.req.ID, Queue: t.req.Queue}
 	if t.state == held {
-		tk.Held, tk.Token, tk.Inherited, tk.Proof = true, t.token, t.inherited && t.req.Robust, t.proof()
+		tk.Held, tk.Token, tk.Inherited, tk.Proof = true, t.token, t.inherited && t.req.ReportDeath, t.proof()
 	}
 	return tk
 }
@@ -261,7 +261,7 @@ func (t *ticket) join(i int, nowait bool) {
 	id, at, d := newID(), l.at, l.d
 	r := t.req
 	r.ID, r.NoWait, r.Retry, r.Note, r.Units, r.Hold = id, nowait, false, t.note, t.units, t.hold
-	r.Robust = true // see disputed
+	r.ReportDeath = true // see disputed
 	t.places[i] = place{state: joining, id: id, at: at, life: l.life, units: r.Units, hold: r.Hold}
 	s.placed[id] = t
 	life := l.life

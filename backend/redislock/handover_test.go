@@ -303,7 +303,7 @@ func TestAKeptLeaseOfAFixedTimeEndsInADeath(t *testing.T) {
 	x := &demand{t: t}
 	for _, queued := range []bool{false, true} {
 		r := exclusive(fmt.Sprint(queued))
-		r.Robust, r.Hold = true, time.Minute
+		r.ReportDeath, r.Hold = true, time.Minute
 		held := x.join(a, r)
 		r.ID, r.Hold = newID(), 0
 		var next driver.Ticket
@@ -333,7 +333,7 @@ func TestAShrinkEndsTheExclusiveWorkWell(t *testing.T) {
 	_, b := session(t, s.URL(), time.Hour)
 	writer := func() driver.Request {
 		r := request("q", driver.RWCapacity, driver.RWCapacity)
-		r.Robust = true
+		r.ReportDeath = true
 		return r
 	}
 	x := &demand{t: t}

@@ -46,7 +46,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 	q := s.queue(j.Queue)
 	j.Hold = ceil(j.Hold)
 	flags := "-"
-	if j.Robust {
+	if j.ReportDeath {
 		flags = "o"
 	}
 	w := s.words(j.Session)
@@ -124,7 +124,7 @@ func lookAfter(st *exchange.Status, again int64) {
 func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, flags, rest string) (exchange.Status, bool, error) {
 	w := s.words(j.Session)
 	t, expires := lone, w.expires
-	if j.Robust {
+	if j.ReportDeath {
 		t |= robust
 	}
 	if j.Hold > 0 {

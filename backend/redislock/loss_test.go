@@ -86,7 +86,7 @@ func TestWhoeverHeldALostQueueMayNotHaveBeenDone(t *testing.T) {
 	errtest.Must(a.Renew(t.Context(), nil))(t) // notices it
 	s.StepClock(2 * time.Minute)
 	r := exclusive("q")
-	r.Robust = true
+	r.ReportDeath = true
 	if tk := x.join(b, r); !tk.Held || !tk.Inherited {
 		t.Errorf("the next ticket is %+v", tk)
 	}

@@ -29,14 +29,14 @@ func (g *grants) got(how string, tk driver.Ticket) {
 	g.last = max(g.last, tk.Token)
 }
 
-// take makes three grants of different ways: at once, at once to a Robust one, by a hand-over.
+// take makes three grants of different ways: at once, at once to one with ReportDeath, by a hand-over.
 func (g *grants) take(how string, a, b *driver.Opened) {
 	g.t.Helper()
 	ctx := g.t.Context()
 	join := func(s *driver.Opened, robust bool) driver.Ticket {
 		g.t.Helper()
 		r := exclusive(g.queue)
-		r.Robust = robust
+		r.ReportDeath = robust
 		tk, err := s.Join(ctx, r)
 		if err != nil {
 			g.t.Fatalf("%s: %s: %v", g.queue, how, err)

@@ -34,12 +34,12 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 	a, b := one(), one()
 	plain := opener(t, master.URL(), interlock.TTL(10*time.Second))()
 
-	l := acquire(t, a.Mutex("q", interlock.StrictOrder(), interlock.Robust()))
+	l := acquire(t, a.Mutex("q", interlock.StrictOrder(), interlock.ReportDeath()))
 	next := make(chan *interlock.Lease, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		l, err := b.Mutex("q", interlock.StrictOrder(), interlock.Robust()).Acquire(ctx)
+		l, err := b.Mutex("q", interlock.StrictOrder(), interlock.ReportDeath()).Acquire(ctx)
 		if err != nil {
 			t.Error(err)
 		}
@@ -49,7 +49,7 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 
 	replica.Pause()
 	release(t, l) // the hand-over is not confirmed, and undone
-	if _, err := a.Mutex("other", interlock.Robust()).TryAcquire(t.Context()); err == nil {
+	if _, err := a.Mutex("other", interlock.ReportDeath()).TryAcquire(t.Context()); err == nil {
 		t.Fatal("a grant counts although no replica has it")
 	} else {
 		t.Log(err)
@@ -60,7 +60,7 @@ func TestGrantsThatReplicasMustConfirm(t *testing.T) {
 	case <-time.After(500 * time.Millisecond):
 	}
 	// Undone, it keeps out nobody who does not ask for replicas.
-	other := acquire(t, plain.Mutex("other", interlock.Robust()))
+	other := acquire(t, plain.Mutex("other", interlock.ReportDeath()))
 	if other.Inherited() {
 		t.Error("a grant that was undone looks like a holder who died")
 	}
@@ -124,7 +124,7 @@ func TestARenewalThatReplicasDidNotConfirmProvesNothing(t *testing.T) {
 func TestAnUnconfirmedGrantLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
-	robust := func() driver.Request { r := exclusive("q"); r.Robust = true; return r }
+	robust := func() driver.Request { r := exclusive("q"); r.ReportDeath = true; return r }
 	_, plain := session(t, master.URL(), time.Hour)
 	first := errtest.Must(plain.Join(t.Context(), robust()))(t)
 	noError(t, plain.Leave(t.Context(), first, false))

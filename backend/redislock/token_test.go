@@ -25,7 +25,7 @@ func (g *growing) with(when string, c *interlock.Client) {
 	}
 	for name, l := range map[string]*interlock.Lock{
 		"lone":    c.Mutex("lone", interlock.StrictOrder()),
-		"robust":  c.Mutex("robust", interlock.StrictOrder(), interlock.Robust()),
+		"robust":  c.Mutex("robust", interlock.StrictOrder(), interlock.ReportDeath()),
 		"permits": c.Semaphore("permits", 3, interlock.Weight(3)),
 		"raised":  c.Mutex("raised", interlock.StrictOrder()),
 	} {
@@ -93,7 +93,7 @@ func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
 				for busy := range first { // the queue takes its general form
 					for _, clean := range []bool{true, false} {
 						r := exclusive(fmt.Sprint("busy=", busy, ", clean=", clean))
-						r.Robust = true
+						r.ReportDeath = true
 						do(busy, clean, r)
 					}
 				}
@@ -122,7 +122,7 @@ func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
 	}
 }
 
-// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it was Robust itself.
+// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it asked for ReportDeath itself.
 func TestADeathIsInheritedLongAfter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
@@ -137,7 +137,7 @@ func TestADeathIsInheritedLongAfter(t *testing.T) {
 			}
 			for _, form := range []string{"lone", "general"} {
 				r := exclusive(fmt.Sprint(form, robust, later))
-				r.Robust = robust
+				r.ReportDeath = robust
 				dies := x.join(a, r)
 				if !dies.Held {
 					t.Fatalf("%+v", dies)
@@ -145,7 +145,7 @@ func TestADeathIsInheritedLongAfter(t *testing.T) {
 				if form == "general" {
 					x.leave(b, x.join(b, exclusive(r.Queue)), true)
 				}
-				r.ID, r.Robust = newID(), true
+				r.ID, r.ReportDeath = newID(), true
 				all = append(all, r)
 			}
 		}
@@ -170,7 +170,7 @@ func TestALockThatIsHeldForLongIsRemembered(t *testing.T) {
 			_, a := session(t, s.URL(), ttl)
 			_, b := session(t, s.URL(), ttl)
 			x := &demand{t: t}
-			asks := func(queue string) driver.Request { r := exclusive(queue); r.Robust = robust; return r }
+			asks := func(queue string) driver.Request { r := exclusive(queue); r.ReportDeath = robust; return r }
 			held := []driver.Ticket{x.join(a, asks("alone")), x.join(a, asks("queued"))}
 			next := x.join(b, exclusive("queued"))
 			for range 12 {

@@ -180,7 +180,7 @@ func (w *worker) note(k driver.Ticket, stands bool) {
 // once waits for the lock, holds it for a moment, and leaves; or gives up before.
 func (w *worker) once() {
 	r := writer("q", someID())
-	if r.Robust = rand.IntN(3) == 0; rand.IntN(4) == 0 {
+	if r.ReportDeath = rand.IntN(3) == 0; rand.IntN(4) == 0 {
 		r.Units = 1
 	}
 	w.note(driver.Ticket{ID: r.ID, Queue: "q"}, true)

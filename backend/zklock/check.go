@@ -293,7 +293,7 @@ func (e *examination) try(ctx context.Context) (t trial) {
 	var k driver.Ticket
 	var v driver.Cell
 	join := func() (err error) {
-		k, err = s.Join(ctx, driver.Request{ID: exchange.NewID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true})
+		k, err = s.Join(ctx, driver.Request{ID: exchange.NewID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true})
 		return err
 	}
 	swap := func(c driver.Swap) (err error) {

@@ -82,7 +82,7 @@ func drained(t *testing.T, s *zktest.Server, n int, robust bool) int64 {
 	queue := fmt.Sprintf("of %d robust %v", n, robust)
 	join := func(i int) (driver.Ticket, error) {
 		r := aMutex(queue)
-		r.Robust = robust
+		r.ReportDeath = robust
 		return sessions[i%len(sessions)].Join(ctx, r)
 	}
 	front, err := join(0)

@@ -82,15 +82,15 @@ func TestTwoDriversOnOneConnection(t *testing.T) {
 	}
 }
 
-// Promise: a Robust ticket is told of a holder's death however long the queue was empty:
+// Promise: a ticket with ReportDeath is told of a holder's death however long the queue was empty:
 // its node stays. So does that of a semaphore whose number was set, also when it is taken back.
-func TestRobustQueueOutlivesItsTickets(t *testing.T) {
+func TestAQueueThatReportsDeathOutlivesItsTickets(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Containers(50*time.Millisecond))
 	d := opened(t, s.Addr)
 	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
 	r := aMutex("q")
-	r.Robust = true
+	r.ReportDeath = true
 	holds(t, a, r)
 	holds(t, a, aMutex("brief"))
 	noError(t, errors.Join(d.Resize(limited(t), "set", 3), d.Resize(limited(t), "set", 0)))

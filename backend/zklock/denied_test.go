@@ -53,7 +53,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 		return func() error { _, err := a.Join(limited(t), r); return err }
 	}
 	held, robust := aMutex("q"), aMutex("q")
-	held.Hold, robust.Robust = time.Hour, true
+	held.Hold, robust.ReportDeath = time.Hour, true
 
 	node("/a", zk.PermAll)
 	node("/a/_interlock", zk.PermAll)

@@ -97,11 +97,11 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	s := lent(t)
 	for _, r := range []driver.Request{
 		{Kind: driver.Mutex, Units: 1, Capacity: 1},
-		{Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true},
+		{Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true},
 		{Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity},
 		{Kind: driver.Semaphore, Units: 3, Capacity: 5},
 	} {
-		t.Run(fmt.Sprintf("%s robust %v", r.Kind, r.Robust), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s robust %v", r.Kind, r.ReportDeath), func(t *testing.T) {
 			t.Parallel()
 			via := newSpy(t, s)
 			r.Queue = someID()
@@ -146,7 +146,7 @@ func TestWhoeverLeavesLetsNobodyInWhomOthersKeepOut(t *testing.T) {
 	b, c := a.next(), a.next()
 	for _, r := range []driver.Request{
 		{Kind: driver.Mutex, Units: 1, Capacity: 1},
-		{Kind: driver.Mutex, Units: 1, Capacity: 1, Robust: true},
+		{Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true},
 		{Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity},
 		{Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity},
 		{Kind: driver.Semaphore, Units: 5, Capacity: 5},
@@ -192,7 +192,7 @@ func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
 	a := client(t, via.Addr, "ttl=20s")
 	lease := errtest.Must(a.Mutex("job").Acquire(limited(t)))(t)
 	b := client(t, s.Addr, "ttl=20s")
-	next := inBackground(func() (*interlock.Lease, error) { return b.Mutex("job", interlock.Robust()).Acquire(limited(t)) })
+	next := inBackground(func() (*interlock.Lease, error) { return b.Mutex("job", interlock.ReportDeath()).Acquire(limited(t)) })
 	watchQueue(t, b, "job", func(q interlock.Queue) bool { return len(q.Waiters) == 1 })
 	via.expire(t)
 	select {

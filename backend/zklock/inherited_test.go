@@ -15,7 +15,7 @@ func TestWhoWaitsBehindReadersInheritsFromTheWriterBeforeThem(t *testing.T) {
 	a := session(t, opened(t, s.Addr), 20*time.Second)
 	for queue, clean := range map[string]bool{"clean": true, "not": false} {
 		writer := func() driver.Request {
-			return driver.Request{ID: someID(), Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity, Robust: true}
+			return driver.Request{ID: someID(), Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity, ReportDeath: true}
 		}
 		reader := writer()
 		reader.Units = 1

@@ -254,8 +254,8 @@ func (s *session) stand(ctx context.Context, p *place, first bool) error {
 		err := s.create(ctx, p)
 		if errors.Is(err, zk.ErrNoNode) && attempts < 10 {
 			// A container that is empty goes away at any time.
-			// What a Robust ticket wants to know must not go with it.
-			if err = s.d.lay(ctx, s.l, p.q.path, !p.req.Robust); err == nil {
+			// What a ticket with ReportDeath wants to know must not go with it.
+			if err = s.d.lay(ctx, s.l, p.q.path, !p.req.ReportDeath); err == nil {
 				continue
 			}
 		}
@@ -767,7 +767,7 @@ func (s *session) neverFits(ctx context.Context, p *place) error {
 }
 
 // reads reports whether the ticket has to know how those in front of it have left.
-func (p *place) reads() bool { return p.req.Robust && p.q.leases == nil }
+func (p *place) reads() bool { return p.req.ReportDeath && p.q.leases == nil }
 
 // inherit finds out whether the last exclusive holder has left cleanly: the last
 // one that was seen in front; if there was none, one who had gone before.

@@ -284,7 +284,7 @@ func (s *session) borrow(ctx context.Context, p *place) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && failed > 0 && attempts < 10:
-			if err := s.d.lay(ctx, s.l, p.q.leases.path, !p.req.Robust); err != nil {
+			if err := s.d.lay(ctx, s.l, p.q.leases.path, !p.req.ReportDeath); err != nil {
 				return err
 			}
 		case sure(err):
@@ -439,7 +439,7 @@ const unclean = -1
 // cleanly. Where there is one lease, all have had it, those of Curator, too, who leave
 // no mark.
 func (s *session) leaseHeir(ctx context.Context, p *place, all line) (bool, error) {
-	if !p.req.Robust {
+	if !p.req.ReportDeath {
 		return false, nil
 	}
 	c, err := s.l.get(ctx, p.q.leases.path)

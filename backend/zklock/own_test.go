@@ -116,7 +116,7 @@ func TestMarksThatAreDenied(t *testing.T) {
 	session := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Second}))(t)
 	for i := range 3 {
 		r := aMutex("a")
-		r.Robust = true
+		r.ReportDeath = true
 		got, err := session.Join(ctx, r)
 		if err != nil || !got.Held || got.Inherited != (i > 0) {
 			t.Fatalf("grant %d: %+v %v", i, got, err)

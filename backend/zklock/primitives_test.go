@@ -26,6 +26,6 @@ func TestPrimitives(t *testing.T) {
 	}
 	t.Run("own names", with(""))
 	t.Run("kazoo's names", with("?layout=kazoo", "Exclusion", "Order", "Tokens", "Cancellation",
-		"ReadersAndWriters", "NoOvertaking", "Downgrade", "Robustness", "Election", "KilledHolder", "ThirtyNumbers"))
+		"ReadersAndWriters", "NoOvertaking", "Downgrade", "ReportedDeath", "Election", "KilledHolder", "ThirtyNumbers"))
 	t.Run("Curator's semaphores", with(curators, "Permits", "Mismatch", "Inspection", "Deadlock", "Barrier", "Overrun"))
 }

@@ -545,7 +545,7 @@ func TestWhoHoldsBesideAnotherLeavesNoMark(t *testing.T) {
 func TestWhoHasDiedAndANumber(t *testing.T) {
 	robust := func(q string, units, of int64) driver.Request {
 		r := permits(q, units, of)
-		r.Robust = true
+		r.ReportDeath = true
 		return r
 	}
 	a := alone(t)

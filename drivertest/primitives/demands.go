@@ -28,10 +28,10 @@ var _ = rules.Add(rule{Name: "Eviction", Says: []string{
 	"Evict ends the holder's lease and its contexts with ErrEvicted at once; the lock passes on when the holder has released.",
 }}, func(t *trial) {
 	a, b := t.pair()
-	lease := t.acquire(a.Mutex("m", interlock.Robust()))
+	lease := t.acquire(a.Mutex("m", interlock.ReportDeath()))
 	ctx, cancel := lease.Bind(t.Ctx)
 	defer cancel()
-	next := t.queued(b, 1, b.Mutex("m", interlock.Robust()))
+	next := t.queued(b, 1, b.Mutex("m", interlock.ReportDeath()))
 	t.OK(b.Admin().Evict(t.Ctx, "m", lease.ID(), false), "Evict")
 	wait(t, ctx.Done(), "the context of a holder that is evicted ends")
 	t.Is(context.Cause(ctx), interlock.ErrEvicted, "the context of a holder that was evicted")

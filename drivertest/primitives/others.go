@@ -12,11 +12,11 @@ import (
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
-var _ = rules.Add(rule{Name: "Robustness", Says: []string{
-	"With Robust the next holder is told when the work of the last one may be half done, and only then.",
+var _ = rules.Add(rule{Name: "ReportedDeath", Says: []string{
+	"With ReportDeath the next holder is told when the work of the last one may be half done, and only then.",
 }}, func(t *trial) {
 	a, b := t.pair()
-	robust := interlock.Robust()
+	robust := interlock.ReportDeath()
 	for _, panics := range []bool{false, true, false} {
 		begun, end := make(chan struct{}), make(chan struct{})
 		done := t.Done(func() error {
@@ -41,11 +41,11 @@ var _ = rules.Add(rule{Name: "Robustness", Says: []string{
 	}
 })
 
-var _ = rules.Add(rule{Name: "RobustReaders", Says: []string{
-	"With Robust all readers who hold together are told that the work of the last writer may be half done, in one process and in several, and so is the next writer.",
+var _ = rules.Add(rule{Name: "ReadersOfAReportedDeath", Says: []string{
+	"With ReportDeath all readers who hold together are told that the work of the last writer may be half done, in one process and in several, and so is the next writer.",
 }}, func(t *trial) {
 	a, b, c := t.client(), t.client(), t.client()
-	robust := interlock.Robust()
+	robust := interlock.ReportDeath()
 	begun, end := make(chan struct{}), make(chan struct{})
 	done := t.Done(func() error {
 		defer func() { _ = recover() }()

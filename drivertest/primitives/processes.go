@@ -14,8 +14,8 @@ var _ = rules.Add(rule{Name: "KilledHolder", Processes: true, Says: []string{
 }}, func(t *trial) {
 	b := t.beating()
 	m := t.member(t.TTL)
-	g := m.acquire(Want{Kind: "mutex", Name: "m", Robust: true})
-	next := t.async(b.Mutex("m", interlock.Robust()))
+	g := m.acquire(Want{Kind: "mutex", Name: "m", ReportDeath: true})
+	next := t.async(b.Mutex("m", interlock.ReportDeath()))
 	t.behind(next, b, "m")
 	m.Kill()
 	killed := time.Now()

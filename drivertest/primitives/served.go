@@ -58,9 +58,9 @@ type Place struct {
 
 // Want is a lock that a member acquires.
 type Want struct {
-	Kind, Name string // mutex, candidate or entrance (of a double barrier of two)
-	Hold       time.Duration
-	Robust     bool
+	Kind, Name  string // mutex, candidate or entrance (of a double barrier of two)
+	Hold        time.Duration
+	ReportDeath bool
 }
 
 // Grant is what it gets.
@@ -104,8 +104,8 @@ func (s *Served) Acquire(w Want, g *Grant) error {
 	if w.Hold > 0 {
 		opts = append(opts, interlock.Hold(w.Hold))
 	}
-	if w.Robust {
-		opts = append(opts, interlock.Robust())
+	if w.ReportDeath {
+		opts = append(opts, interlock.ReportDeath())
 	}
 	var lease *interlock.Lease
 	var err error

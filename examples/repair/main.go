@@ -1,6 +1,6 @@
 // Repair moves stock between two shelves, each a file of its own, so that no transaction covers
 // both. A process that is killed in between leaves the work half done. The next holder of the lock
-// is told so (Robust, Lease.Inherited), and repairs it before it begins.
+// is told so (ReportDeath, Lease.Inherited), and repairs it before it begins.
 //
 //	go run ./repair sqlite:locks.db shelves 5    # moves 5 from shelf a to shelf b
 package main
@@ -44,7 +44,7 @@ func move(ctx context.Context, url string, f folder, n int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, locks.Close()) }()
-	return locks.Mutex("shelves", interlock.Robust()).Do(ctx, func(ctx context.Context) error {
+	return locks.Mutex("shelves", interlock.ReportDeath()).Do(ctx, func(ctx context.Context) error {
 		if interlock.LeaseFrom(ctx).Inherited() {
 			// It may also say so without need: repair has to find out by itself.
 			if err := f.repair(); err != nil {
