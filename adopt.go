@@ -8,7 +8,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Adopt makes a lease of one that was acquired with [Hold], here or in another
+// Adopt makes a lease of one that was acquired with [ExpiresAfter], here or in another
 // process, given its [Lease.ID], so that it can be extended or released.
 // ErrLost: it has ended. ErrInvalid: that is no ID. When one of its leases is
 // released, the others are lost: those of other processes with their next
@@ -43,7 +43,7 @@ func (c *Client) adopt(ctx context.Context, v cell, id string) (*single, error) 
 			return lease, err
 		}
 		if m.ID == id {
-			return nil, driver.Invalid(fmt.Errorf("%s is not a lease of Hold", id))
+			return nil, driver.Invalid(fmt.Errorf("%s is not a lease of ExpiresAfter", id))
 		}
 	}
 	return nil, ErrLost

@@ -32,7 +32,7 @@ import (
 //     through two clients is refused with ErrInvalid, unless it has room for both.
 //   - [Wait] bounds the acquire of all; that of a part bounds the wait for this part. Other
 //     options of [Lock.With] are given to each part: [Reentrant] counts for the parts that the
-//     context holds, and the time of [Hold] begins with the grant of each part.
+//     context holds, and the time of [ExpiresAfter] begins with the grant of each part.
 //   - TryAcquire tries each part. If one is busy, those before it are given back.
 //   - A part that is lost while others are waited for makes the acquire start again. When the
 //     acquire fails, what was acquired is given back, also where [AtLeast] would keep others out.

@@ -129,7 +129,7 @@ func TestWhatAllCanNeverHaveFailsAtOnce(t *testing.T) {
 			"two kinds":            {interlock.All(a.Mutex("a"), a.Mutex("s"), a.Semaphore("s", 3)), interlock.ErrMismatch, "s: "},
 			"two capacities":       {interlock.All(a.Semaphore("s", 4), a.Semaphore("s", 3)), interlock.ErrMismatch, "4 permits"},
 			"a wrong part":         {interlock.All(a.Mutex("a"), a.Mutex("{")), interlock.ErrInvalid, "{: "},
-			"a wrong option":       {interlock.All(a.Mutex("a"), m).With(interlock.Hold(-1)), interlock.ErrInvalid, "Hold"},
+			"a wrong option":       {interlock.All(a.Mutex("a"), m).With(interlock.ExpiresAfter(-1)), interlock.ErrInvalid, "ExpiresAfter"},
 			"an option of others":  {interlock.All(a.Mutex("a"), m).With(interlock.Weight(2)), interlock.ErrInvalid, "permits"},
 			"a closed client":      {interlock.All(a.Mutex("a"), closed.Mutex("m")), interlock.ErrClosed, "m: "},
 			"held by this context": {interlock.All(a.Mutex("a"), a.Mutex("z")), interlock.ErrDeadlock, "z: "},
@@ -495,7 +495,7 @@ func TestAllIsRevokedWithAPart(t *testing.T) {
 
 func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
-		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Hold(time.Minute)))
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.ExpiresAfter(time.Minute)))
 		ok(t, lease.Extend(ctx, time.Hour))
 		time.Sleep(50 * time.Minute)
 		ok(t, lease.Err())
@@ -508,7 +508,7 @@ func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 		_ = lease.Release()
 		nothingLeft(t, a, b, otherA, otherB)
 
-		mixed := acquire(t, interlock.All(a.Mutex("m", interlock.Hold(time.Minute)), b.Mutex("n")))
+		mixed := acquire(t, interlock.All(a.Mutex("m", interlock.ExpiresAfter(time.Minute)), b.Mutex("n")))
 		err := mixed.Extend(ctx, time.Hour)
 		wantErr(t, err, interlock.ErrInvalid)
 		if left := mixed.Parts()[0].Remaining(); left > time.Minute || !strings.Contains(err.Error(), "n: ") {
@@ -587,7 +587,7 @@ func TestAllOfFixedTimesOutlivesItsClients(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, otherA := pair(t)
 		b, otherB := pair(t)
-		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.Hold(time.Minute)))
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.ExpiresAfter(time.Minute)))
 		ok(t, a.Close())
 		wantErr(t, lease.Err(), interlock.ErrClosed)
 		time.Sleep(2 * ttl)

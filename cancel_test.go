@@ -18,7 +18,7 @@ func kinds(c *interlock.Client) map[string]*interlock.Lock {
 		"mutex":     c.Mutex("mutex"),
 		"strict":    c.Mutex("strict", interlock.StrictOrder()),
 		"sticky":    c.Mutex("sticky", interlock.Sticky()),
-		"hold":      c.Mutex("hold", interlock.Hold(time.Minute)),
+		"hold":      c.Mutex("hold", interlock.ExpiresAfter(time.Minute)),
 		"at least":  c.Mutex("at least", interlock.AtLeast(time.Nanosecond)),
 		"reader":    c.RWMutex("reader").Reader(),
 		"writer":    c.RWMutex("writer").Writer(),

@@ -90,7 +90,7 @@ func chaos(t *testing.T, seed uint64) {
 		case 7:
 			return c.Election("election").Candidate("c"), 1
 		}
-		return c.Mutex("hold", interlock.Hold(time.Duration(1+r.IntN(5000))*time.Millisecond)), 1
+		return c.Mutex("hold", interlock.ExpiresAfter(time.Duration(1+r.IntN(5000))*time.Millisecond)), 1
 	}
 
 	var members []member

@@ -15,7 +15,7 @@ import (
 
 // Close ends waiting and every context that is bound to a lease, with the
 // cause ErrClosed, waits for the running functions of Do, but no longer than
-// their leases last, and releases what is held; leases of Hold stay. A lease
+// their leases last, and releases what is held; leases of ExpiresAfter stay. A lease
 // whose function is still running then is left as if its holder had died. A
 // backend that cannot be reached makes Close last for about a TTL, or longer where its
 // driver says so: one on the program's own ZooKeeper connection takes two more.

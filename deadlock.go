@@ -67,8 +67,8 @@ func (d Deadlock) String() string {
 //     not known to be held by the waiter. A goroutine that the holder does not wait for is given [Detach], or it
 //     counts as the holder, too.
 //     Of several leases each counts until it ends; of more than a hundred, only the innermost.
-//   - A wait with a time limit (a deadline of its context, [Wait], or a lease of [Hold] in its context) is in no deadlock,
-//     since it ends. A lease of Hold, or one that [AtLeast] keeps, holds up nobody for ever.
+//   - A wait with a time limit (a deadline of its context, [Wait], or a lease of [ExpiresAfter] in its context) is in
+//     no deadlock, since it ends. A lease of ExpiresAfter, or one that [AtLeast] keeps, holds up nobody for ever.
 //   - A wait is known to others when it has lasted for a second.
 //   - What counts is who can never be served: a writer waits for each reader, a reader for each writer in front,
 //     and a semaphore's waiter for so many of those in front that too few permits are left without them.

@@ -273,10 +273,10 @@ func TestNoFalseAlarm(t *testing.T) {
 			async(late, s.b.Mutex("a"))
 		},
 		"a lease that ends by itself": func(s scene) {
-			s.cross(s.a.Mutex("a"), s.b.Mutex("b", interlock.Hold(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b", interlock.ExpiresAfter(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
 		},
 		"a context that ends with a lease": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("fixed", interlock.Hold(time.Hour)))
+			a, _ := under(s.t, s.ctx, s.a.Mutex("fixed", interlock.ExpiresAfter(time.Hour)))
 			a, _ = under(s.t, a, s.a.Mutex("a"))
 			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
 			async(a, s.a.Mutex("b"))
@@ -284,7 +284,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		},
 		"a part of All that ends by itself": func(s scene) {
 			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("a2", interlock.Hold(time.Hour)), s.a.Mutex("b")))
+			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("a2", interlock.ExpiresAfter(time.Hour)), s.a.Mutex("b")))
 			time.Sleep(time.Millisecond)
 			async(b, s.b.Mutex("a"))
 		},

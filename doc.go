@@ -72,7 +72,8 @@
 // Options go to the constructor or to [Lock.With].
 //
 //   - [Wait] bounds the wait.
-//   - [Hold] acquires for a fixed time. Another process that knows the ID of the lease can extend or end it: [Client.Adopt].
+//   - [ExpiresAfter] acquires for a fixed time. Another process that knows the ID of the lease can extend or end it:
+//     [Client.Adopt].
 //   - [AtLeast] keeps others out for a while, also after the release.
 //   - [AtMost] ends a lease that is held for too long.
 //   - [Weight] asks for several permits; [Lease.Shrink] gives back a part.

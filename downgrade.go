@@ -12,7 +12,7 @@ import (
 // is lost is repeated until ctx ends. After an error, also if ctx had ended before,
 // the lease is a reader's all the same, though others may be kept out still; Downgrade
 // can be called again. Only after ErrInvalid it may be a writer's still: a lock that is
-// acquired again by its holder, and a lease of Hold of another session, are not downgraded. Of a
+// acquired again by its holder, and a lease of ExpiresAfter of another session, are not downgraded. Of a
 // lease of [All] the parts that are writers' sides become readers' sides, and the others stay.
 func (l *Lease) Downgrade(ctx context.Context) error { return l.h.Downgrade(ctx) }
 

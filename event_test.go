@@ -225,11 +225,11 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 			wantErr(t, lease.Release(), interlock.ErrLost)
 		}},
 		{"left to its end", "1:acquired 1:released(client closed)", nil, func(t *testing.T, a, _ member) {
-			acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+			acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 			ok(t, a.Close())
 		}},
 		{"adopted", "1:acquired 2:released 1:lost", nil, func(t *testing.T, a, _ member) {
-			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 			ok(t, errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t).Release())
 		}},
 		{"all, of which one is busy", "1:acquired 2:waiting 2:gave-up 1:released", func(t *testing.T, _, b member) {

@@ -75,12 +75,12 @@ func ExampleLease_Bind() {
 }
 
 // The lease ends after a fixed time; nobody renews it.
-func ExampleHold() {
+func ExampleExpiresAfter() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
-	lease, _ := c.Mutex("seat/12A", interlock.Hold(10*time.Minute)).Acquire(ctx)
+	lease, _ := c.Mutex("seat/12A", interlock.ExpiresAfter(10*time.Minute)).Acquire(ctx)
 	fmt.Println("some of ten minutes are left:", lease.Remaining() <= 10*time.Minute && lease.Remaining() > 0)
 	fmt.Println(lease.Release())
 	// Output:
@@ -240,7 +240,7 @@ func ExampleClient_Adopt() {
 	defer web.Close()
 	defer worker.Close()
 
-	permit, _ := web.Semaphore("exports", 3, interlock.Hold(10*time.Minute)).Acquire(ctx)
+	permit, _ := web.Semaphore("exports", 3, interlock.ExpiresAfter(10*time.Minute)).Acquire(ctx)
 	id := permit.ID() // goes to the worker with the job
 
 	adopted, err := worker.Adopt(ctx, "exports", id)

@@ -10,8 +10,8 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// Extend makes a lease of Hold end d from now, sooner or later than before. It can be used
-// for less than d, as [Hold] says. An exchange whose reply is lost is repeated until ctx
+// Extend makes a lease of ExpiresAfter end d from now, sooner or later than before. It can be used
+// for less than d, as [ExpiresAfter] says. An exchange whose reply is lost is repeated until ctx
 // ends; when it is not known which of the two ends holds, the lease ends at the earlier. All parts of
 // a lease of [All] are extended; if that fails for one, those after it have the ends of before.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error { return l.h.Extend(ctx, d) }
@@ -33,7 +33,7 @@ func (l *single) Extend(ctx context.Context, d time.Duration) error {
 	return l.fail("extend", l.extend(ctx, d))
 }
 
-var errNotFixed = driver.Invalid(errors.New("only a lease of Hold has a fixed end; this one is renewed by itself"))
+var errNotFixed = driver.Invalid(errors.New("only a lease of ExpiresAfter has a fixed end; this one is renewed by itself"))
 
 func (l *single) extend(ctx context.Context, d time.Duration) error {
 	t := l.t

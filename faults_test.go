@@ -96,7 +96,7 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 			return errors.Join(lease.Downgrade(ctx), lease.Release())
 		},
 		"Keep": func(t *testing.T, a member) error {
-			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 			return errors.Join(lease.Extend(ctx, 2*time.Hour), lease.Release())
 		},
 		"Ask": func(t *testing.T, a member) error {
@@ -204,7 +204,7 @@ func TestAnUnconfirmedUncleanReleaseStaysUnclean(t *testing.T) {
 // holder before.
 func TestAReleaseOfWhatIsGoneIsALoss(t *testing.T) {
 	for name, opts := range map[string][]interlock.Option{
-		"shared": nil, "strict": {interlock.StrictOrder()}, "hold": {interlock.Hold(time.Hour)}, "at least": {interlock.AtLeast(time.Hour)},
+		"shared": nil, "strict": {interlock.StrictOrder()}, "fixed": {interlock.ExpiresAfter(time.Hour)}, "at least": {interlock.AtLeast(time.Hour)},
 	} {
 		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", opts...))

@@ -113,7 +113,7 @@ func TestHandOverIsBoundedWithoutTheSignal(t *testing.T) {
 func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 	for name, lock := range map[string]func(*interlock.Client) *interlock.Lock{
 		"strict":    func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.StrictOrder()) },
-		"hold":      func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.Hold(time.Hour)) },
+		"fixed":     func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.ExpiresAfter(time.Hour)) },
 		"at least":  func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.AtLeast(1)) },
 		"at most":   func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.AtMost(time.Hour)) },
 		"permits":   func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 1) },

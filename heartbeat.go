@@ -126,7 +126,7 @@ func (n *session) rest() bool {
 
 var (
 	errForgotten  = errors.New("the backend has forgotten it")
-	errEnded      = errors.New("another has ended it, or the backend has forgotten it") // of Hold
+	errEnded      = errors.New("another has ended it, or the backend has forgotten it") // of ExpiresAfter
 	errNotReached = errors.New("the renewal did not reach its part of the backend")
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// Of the time of Hold a tenth, and a second at most, is not the holder's: it has to be done when
+// Of the time of ExpiresAfter a tenth, and a second at most, is not the holder's: it has to be done when
 // the next one begins.
 func TestWhatOfAHoldCanBeUsed(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
@@ -25,9 +25,9 @@ func TestWhatOfAHoldCanBeUsed(t *testing.T) {
 			4 * time.Second: 3600 * time.Millisecond,
 			time.Minute:     59 * time.Second,
 		} {
-			lease := acquire(t, a.Mutex("m", interlock.Hold(hold)))
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(hold)))
 			if got := lease.Remaining(); got != usable {
-				t.Errorf("of Hold(%v) %v can be used, want %v", hold, got, usable)
+				t.Errorf("of ExpiresAfter(%v) %v can be used, want %v", hold, got, usable)
 			}
 			wantErr(t, lease.Extend(ctx, 0), interlock.ErrInvalid)
 			ok(t, lease.Release())
@@ -35,11 +35,11 @@ func TestWhatOfAHoldCanBeUsed(t *testing.T) {
 	}))
 }
 
-// A waiter for a Hold is renewed like any other, its time runs from the grant.
+// A waiter for a fixed time is renewed like any other, its time runs from the grant.
 func TestHoldCountsFromTheGrant(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, a.Mutex("m"))
-		waits := async(ctx, b.Mutex("m", interlock.Hold(time.Minute)))
+		waits := async(ctx, b.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		time.Sleep(time.Hour)
 		ok(t, holder.Release())
 		r := served(t, waits)
@@ -64,7 +64,7 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 	} {
 		for _, replaced := range []bool{false, true} {
 			simulatedAs(t, name, both(func(t *testing.T, a, b member) {
-				lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+				lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 				if replaced {
 					a.faults().Expire()
 					time.Sleep(time.Second)
@@ -89,7 +89,7 @@ func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
 			a, b := pair(t)
-			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 			point(a.faults()).Fail()
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
@@ -106,7 +106,7 @@ func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
 // the lock.
 func TestAdoptAnOwnLease(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		var again *interlock.Lease
 		for range 2 * interlock.MaxGrants {
 			again = errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t)
@@ -128,7 +128,7 @@ func TestAdoptAnOwnLease(t *testing.T) {
 func TestAdoptTwiceAtOnce(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		slow := b.faults().After("Follow", 1).Hang()
 		adopted := make(chan *interlock.Lease, 2)
 		for range 2 {
@@ -152,12 +152,12 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// Releasing a long Hold does not wait for its end if the backend is away, and Close does not
+// Releasing a lease of a long time does not wait for its end if the backend is away, and Close does not
 // wait for what could not be given back.
 func TestReleasingAHoldIsTriedForATTL(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 		a.faults().Before("Leave", 0).Fail()
 		began := time.Now()
 		wantErr(t, lease.Release(), memlock.ErrFailed)
@@ -381,13 +381,13 @@ func TestAnUnhealthyCandidateDoesNotStand(t *testing.T) {
 	}))
 }
 
-// Promise: a grant of Hold outlives its session also if nobody was told of it: if its
+// Promise: a grant of ExpiresAfter outlives its session also if nobody was told of it: if its
 // Join has no answer and the session ends, the client gives it back, and does not wait
 // behind itself until it ends.
 func TestHoldThatWasGrantedUnseenBeforeItsSessionEnded(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		lost := a.faults().After("Join", 1).Hang()
-		got := async(ctx, a.Mutex("m", interlock.Hold(24*time.Hour)))
+		got := async(ctx, a.Mutex("m", interlock.ExpiresAfter(24*time.Hour)))
 		synctest.Wait()
 		a.faults().Expire()
 		lost.Lose()
@@ -400,14 +400,14 @@ func TestHoldThatWasGrantedUnseenBeforeItsSessionEnded(t *testing.T) {
 	}))
 }
 
-// Promise: a lock with Hold that was granted to somebody who had given up is given back as
+// Promise: a lock with ExpiresAfter that was granted to somebody who had given up is given back as
 // soon as that is possible, and not kept for its whole time because the backend could not
 // be reached for longer than a TTL.
 func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		a.faults().After("Join", 1).Hang()
 		limited, cancel := context.WithCancel(ctx)
-		got := async(limited, a.Mutex("m", interlock.Hold(24*time.Hour)))
+		got := async(limited, a.Mutex("m", interlock.ExpiresAfter(24*time.Hour)))
 		synctest.Wait()
 		a.faults().Before("", 0).Fail()
 		cancel()
@@ -426,7 +426,7 @@ func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
 func TestAnAdoptedLeaseLastsNoLongerThanTheFirst(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		lease := acquire(t, a.Mutex("m", interlock.Hold(20*time.Second)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(20*time.Second)))
 		slow := b.faults().After("Follow", 1).Stick()
 		time.AfterFunc(4*time.Second, slow.Deliver)
 		adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t)
@@ -443,7 +443,7 @@ func TestAnAdoptionInVainGivesNothingBack(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		a, c := join(t, w), join(t, w)
-		lease := acquire(t, a.Mutex("m", interlock.Hold(20*time.Second)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(20*time.Second)))
 		d := &jumping{stopped: stopped{Driver: w.Driver()}}
 		b := errtest.Must(interlock.New(ctx, d))(t)
 		defer b.Close()
@@ -502,7 +502,7 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 // Of two that extend a lease at once, the one that the backend did last counts.
 func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		slow := a.faults().After("Keep", 1).Hang()
 		var both sync.WaitGroup
 		extend := func(d time.Duration) {
@@ -527,7 +527,7 @@ func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
 // A lease is adopted by its ID and the name of its lock.
 func TestAdoptGoesByTheName(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
-		lease, renewed := acquire(t, a.Mutex("m", interlock.Hold(time.Minute))), acquire(t, a.Mutex("m2"))
+		lease, renewed := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute))), acquire(t, a.Mutex("m2"))
 		for _, m := range []member{a, b} {
 			wantErr(t, errOf(m.Adopt(ctx, "other", lease.ID())), interlock.ErrLost)
 			for _, id := range []string{"nonsense", ""} {
@@ -541,12 +541,12 @@ func TestAdoptGoesByTheName(t *testing.T) {
 	}))
 }
 
-// Only the session that acquired a lease of Hold can make a reader of it. Whoever asks for
+// Only the session that acquired a lease of ExpiresAfter can make a reader of it. Whoever asks for
 // that elsewhere does not lose the lease.
 func TestAnAdoptedWriterStaysAWriter(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
-		lease := acquire(t, a.RWMutex("rw", interlock.Hold(time.Minute)).Writer())
+		lease := acquire(t, a.RWMutex("rw", interlock.ExpiresAfter(time.Minute)).Writer())
 		adopted := errtest.Must(b.Adopt(ctx, "rw", lease.ID()))(t)
 		wantErr(t, adopted.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, adopted.Err())

@@ -102,7 +102,7 @@ func (l *Lease) Done() <-chan struct{} { return l.h.Done() }
 
 // Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
 // ErrReleased. A Release that finds the lock lost makes that of it too. After Close it is
-// ErrReleased, or ErrClosed for a lease of Hold, which stays. When a part of a lease of [All] has
+// ErrReleased, or ErrClosed for a lease of ExpiresAfter, which stays. When a part of a lease of [All] has
 // ended alone, it wraps ErrLost and names the part.
 func (l *Lease) Err() error { return l.h.Err() }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// A Release of a lease of Hold that runs out meanwhile says that it is lost, and why.
+// A Release of a lease of ExpiresAfter that runs out meanwhile says that it is lost, and why.
 func TestAHoldThatRunsOutWhileItIsReleasedIsLost(t *testing.T) {
 	for name, arm := range map[string]func(memlock.Point){
 		"fails":        memlock.Point.Fail,
@@ -24,7 +24,7 @@ func TestAHoldThatRunsOutWhileItIsReleasedIsLost(t *testing.T) {
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
 			a := join(t, memlock.NewWorld())
-			lease := acquire(t, a.Mutex("m", interlock.Hold(2*ttl)))
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(2*ttl)))
 			time.Sleep(2*ttl - margin(2*ttl) - 100*time.Millisecond)
 			arm(a.faults().Before("Leave", 0))
 			err := lease.Release()
@@ -37,12 +37,12 @@ func TestAHoldThatRunsOutWhileItIsReleasedIsLost(t *testing.T) {
 	}
 }
 
-// A Release of a lease of Hold that stands longer than a TTL does not say that it is lost,
+// A Release of a lease of ExpiresAfter that stands longer than a TTL does not say that it is lost,
 // whatever was wrong.
 func TestAHoldThatCannotBeReleasedIsNotLost(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 		a.faults().Before("Leave", 0).Refuse(driver.ErrSession)
 		if err := lease.Release(); err == nil || errors.Is(err, interlock.ErrLost) {
 			t.Errorf("got %v", err)
@@ -109,7 +109,7 @@ func TestALeaderThatCannotResignEnds(t *testing.T) {
 // Release of an evicted lease returns when its ticket has left: a program that ends then keeps
 // nobody out.
 func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
-	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Hold(time.Hour)}} {
+	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.ExpiresAfter(time.Hour)}} {
 		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", opts...))
 			evict := func() {
@@ -140,7 +140,7 @@ func TestAReleaseOfAnEvictedLeaseWaitsForItsTicketToLeave(t *testing.T) {
 
 // A holder that does not answer is waited for until its TTL has run out.
 func TestEvictionWaitsNoLongerThanTheTTL(t *testing.T) {
-	for name, hold := range map[string][]interlock.Option{"renewed": nil, "fixed": {interlock.Hold(time.Hour)}} {
+	for name, hold := range map[string][]interlock.Option{"renewed": nil, "fixed": {interlock.ExpiresAfter(time.Hour)}} {
 		simulatedAs(t, name, func(t *testing.T) {
 			a, b := pair(t)
 			lease := acquire(t, a.Mutex("m", hold...))

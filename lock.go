@@ -81,13 +81,13 @@ func (l *Lock) check() error {
 	case c.sticky && l.kind != driver.Mutex && l.kind != driver.RWMutex:
 		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", l.kind)
 	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0 || c.atMost > 0):
-		return errors.New("Sticky goes with none of StrictOrder, Hold, AtLeast and AtMost")
+		return errors.New("Sticky goes with none of StrictOrder, ExpiresAfter, AtLeast and AtMost")
 	case c.hold > 0 && c.atMost > 0:
-		return errors.New("a lock of Hold has its end already: leave AtMost out")
+		return errors.New("a lock with ExpiresAfter has its end already: leave AtMost out")
 	case c.atMost > 0 && c.atLeast > c.atMost:
 		return fmt.Errorf("AtLeast(%v) is longer than AtMost(%v)", c.atLeast, c.atMost)
 	case c.hold > 0 && c.atLeast > c.hold:
-		return fmt.Errorf("AtLeast(%v) is longer than Hold(%v)", c.atLeast, c.hold)
+		return fmt.Errorf("AtLeast(%v) is longer than ExpiresAfter(%v)", c.atLeast, c.hold)
 	}
 	return nil
 }

@@ -399,7 +399,7 @@ func TestDoSaysOnceThatTheLockIsLost(t *testing.T) {
 // What has a fixed end was not to be renewed.
 func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
-		lease := acquire(t, a.Mutex("m", interlock.Hold(time.Minute)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		<-lease.Done()
 		wantErr(t, lease.Extend(ctx, time.Hour), interlock.ErrLost)
 		if got := lease.Err().Error(); got != "lease lost: its time is over" {
@@ -411,7 +411,7 @@ func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
 	}))
 }
 
-// What another has done with a lease of Hold is not said to be a fault of the backend, nor of a
+// What another has done with a lease of ExpiresAfter is not said to be a fault of the backend, nor of a
 // renewal, which there is none of.
 func TestALeaseOfHoldSaysThatAnotherHasEndedIt(t *testing.T) {
 	const want = "lease lost: another has ended it, or the backend has forgotten it"
@@ -421,7 +421,7 @@ func TestALeaseOfHoldSaysThatAnotherHasEndedIt(t *testing.T) {
 		"Release":   func(l *interlock.Lease) error { return errors.Unwrap(l.Release()) },
 	} {
 		simulated(t, both(func(t *testing.T, a, b member) {
-			lease := acquire(t, a.Mutex("m", interlock.Hold(time.Hour)))
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 			ok(t, errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t).Release())
 			if got := find(lease); got.Error() != want {
 				t.Errorf("%s: %v", name, got)

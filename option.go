@@ -86,13 +86,13 @@ func Wait(d time.Duration) Option {
 }
 
 // MinHold and MaxHold are the shortest and the longest time that a lock can be acquired for by
-// [Hold]. MaxHold, fifty years, also bounds [AtLeast], [AtMost] and [Lease.Extend].
+// [ExpiresAfter]. MaxHold, fifty years, also bounds [AtLeast], [AtMost] and [Lease.Extend].
 const (
 	MinHold = time.Millisecond
 	MaxHold = 50 * 365 * 24 * time.Hour
 )
 
-// Hold acquires for a fixed time from the grant. The lease is not renewed,
+// ExpiresAfter acquires for a fixed time from the grant. The lease is not renewed,
 // outlives the client, and can be released by another process (see
 // [Client.Adopt]). See [Lease.Extend].
 //
@@ -100,15 +100,15 @@ const (
 // Acquire tries again until ctx ends.
 //
 // As every lease it ends before the backend gives the lock to another: by a tenth of d, and by
-// a second at most. So Hold(4*time.Second) can be used for 3.6 s, and Hold(time.Minute)
+// a second at most. So ExpiresAfter(4*time.Second) can be used for 3.6 s, and ExpiresAfter(time.Minute)
 // for 59 s; others are kept out for 4 s and a minute. If another process ends it, this
 // one learns of that with its next heartbeat, a third of the TTL later at most, and believes
 // in its lease until then.
-func Hold(d time.Duration) Option {
+func ExpiresAfter(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.hold = d
 		if d < MinHold || d > MaxHold {
-			c.err = fmt.Errorf("Hold(%v): the time must be %v to %v", d, MinHold, MaxHold)
+			c.err = fmt.Errorf("ExpiresAfter(%v): the time must be %v to %v", d, MinHold, MaxHold)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func AtLeast(d time.Duration) Option {
 // lease is released, or a TTL later at most. [Election.Lead] stands again then. With [All] it bounds each
 // lock. An acquire that finds the lock held by its context ([Reentrant]) is bounded as that lease is.
 //
-// d is [MinHold] to [MaxHold], and at least [AtLeast]. A lock that [Hold] acquires has its end already, and one
+// d is [MinHold] to [MaxHold], and at least [AtLeast]. A lock that [ExpiresAfter] acquires has its end already, and one
 // that is [Sticky] is kept by the client: together with these AtMost is ErrInvalid. Goroutines of one process
 // do not pass such a lock among themselves.
 func AtMost(d time.Duration) Option {
@@ -169,7 +169,7 @@ func ReportDeath() Option { return func(c *lockConfig) { c.reportDeath = true } 
 // Sticky keeps the backend's lock after the last local release until somebody
 // else waits for it, or it was idle for a TTL, so that the next local acquire is
 // free of exchanges. A TryAcquire elsewhere does not wait, and finds it busy. Only
-// mutexes and read-write locks are kept, and not together with [StrictOrder], [Hold],
+// mutexes and read-write locks are kept, and not together with [StrictOrder], [ExpiresAfter],
 // [AtLeast] or [AtMost]: ErrInvalid.
 func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 

@@ -235,7 +235,7 @@ func TestPartsAndFixedTimesOverrun(t *testing.T) {
 		if x, y := a.Overruns(), b.Overruns(); x != 1 || y != 1 {
 			t.Errorf("%d and %d overrun", x, y)
 		}
-		fixed := a.stubborn(a.Mutex("3", interlock.Hold(time.Minute)))
+		fixed := a.stubborn(a.Mutex("3", interlock.ExpiresAfter(time.Minute)))
 		time.Sleep(time.Minute + time.Second)
 		if x := a.Overruns(); x != 2 {
 			t.Errorf("%d overrun", x)

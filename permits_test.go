@@ -328,7 +328,7 @@ func TestShrinkIsRefused(t *testing.T) {
 		ok(t, outer.Release())
 		wantErr(t, outer.Shrink(ctx, 1), interlock.ErrReleased)
 
-		fixed := acquire(t, weighs(a, 5, interlock.Hold(time.Minute)))
+		fixed := acquire(t, weighs(a, 5, interlock.ExpiresAfter(time.Minute)))
 		adopted := errtest.Must(b.Adopt(ctx, "s", fixed.ID()))(t)
 		wantErr(t, adopted.Shrink(ctx, 1), interlock.ErrInvalid)
 		ok(t, fixed.Shrink(ctx, 1))

@@ -22,7 +22,7 @@ func TestATryOutlivesItsSession(t *testing.T) {
 	for name, l := range map[string]func(c *interlock.Client) *interlock.Lock{
 		"shared": func(c *interlock.Client) *interlock.Lock { return c.Mutex("m") },
 		"strict": func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.StrictOrder()) },
-		"hold":   func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.Hold(time.Hour)) },
+		"fixed":  func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", interlock.ExpiresAfter(time.Hour)) },
 		"reader": func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() },
 	} {
 		for _, said := range []error{driver.ErrSession, driver.ErrGone} {
@@ -104,11 +104,11 @@ func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 	})
 }
 
-// A lease of Hold outlives its session. A Downgrade that finds that out says that it is of
+// A lease of ExpiresAfter outlives its session. A Downgrade that finds that out says that it is of
 // another session, and loses nothing.
 func TestADowngradeOfAHoldWhoseSessionIsOver(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
-		lease := acquire(t, a.RWMutex("m", interlock.Hold(time.Hour)).Writer())
+		lease := acquire(t, a.RWMutex("m", interlock.ExpiresAfter(time.Hour)).Writer())
 		a.faults().Before("Shrink", 1).Refuse(driver.ErrSession)
 		for range 2 {
 			wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid)
@@ -142,10 +142,10 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 		}
 	}
 	mutex := func(a member) *interlock.Lock { return a.Mutex("m") }
-	hold := func(a member) *interlock.Lock { return a.Mutex("m", interlock.Hold(time.Hour)) }
+	hold := func(a member) *interlock.Lock { return a.Mutex("m", interlock.ExpiresAfter(time.Hour)) }
 	atLeast := func(a member) *interlock.Lock { return a.Mutex("m", interlock.AtLeast(time.Hour)) }
 	writer := func(a member) *interlock.Lock { return a.RWMutex("m").Writer() }
-	holdWriter := func(a member) *interlock.Lock { return a.RWMutex("m", interlock.Hold(time.Hour)).Writer() }
+	holdWriter := func(a member) *interlock.Lock { return a.RWMutex("m", interlock.ExpiresAfter(time.Hour)).Writer() }
 	release := func(_ context.Context, l *interlock.Lease) error { return l.Release() }
 	downgrade := func(ctx context.Context, l *interlock.Lease) error { return l.Downgrade(ctx) }
 	value := func(a member) *interlock.Value[int] { return interlock.NewValue[int](a.Client, "v") }
@@ -158,9 +158,9 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 	leads := other(func(ctx context.Context, a member) error { _, err := a.Election("e").Leader(ctx); return err })
 	const someID = "00112233445566778899aabbccddeeff"
 	calls := map[string]call{
-		"Acquire":         {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).Acquire(ctx); return err })},
-		"TryAcquire":      {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).TryAcquire(ctx); return err })},
-		"TryAcquire Hold": {"Join", other(func(ctx context.Context, a member) error { _, err := hold(a).TryAcquire(ctx); return err })},
+		"Acquire":                 {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).Acquire(ctx); return err })},
+		"TryAcquire":              {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).TryAcquire(ctx); return err })},
+		"TryAcquire ExpiresAfter": {"Join", other(func(ctx context.Context, a member) error { _, err := hold(a).TryAcquire(ctx); return err })},
 		"Acquire Wait": {"Join", other(func(ctx context.Context, a member) error {
 			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
 			return err
@@ -191,13 +191,13 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			refuse()
 			return a.Election("e").SetValue(ctx, l, "new")
 		}},
-		"Queue":           {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Admin().Queue(ctx, "m"); return err })},
-		"Release":         {"Leave", lease(mutex, release)},
-		"Release Hold":    {"Leave", lease(hold, release)},
-		"Release AtLeast": {"Keep", lease(atLeast, release)},
-		"Downgrade":       {"Shrink", lease(writer, downgrade)},
-		"Downgrade Hold":  {"Shrink", lease(holdWriter, downgrade)},
-		"Extend":          {"Keep", lease(hold, func(ctx context.Context, l *interlock.Lease) error { return l.Extend(ctx, time.Minute) })},
+		"Queue":                  {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Admin().Queue(ctx, "m"); return err })},
+		"Release":                {"Leave", lease(mutex, release)},
+		"Release ExpiresAfter":   {"Leave", lease(hold, release)},
+		"Release AtLeast":        {"Keep", lease(atLeast, release)},
+		"Downgrade":              {"Shrink", lease(writer, downgrade)},
+		"Downgrade ExpiresAfter": {"Shrink", lease(holdWriter, downgrade)},
+		"Extend":                 {"Keep", lease(hold, func(ctx context.Context, l *interlock.Lease) error { return l.Extend(ctx, time.Minute) })},
 		"Err": {"Renew", lease(mutex, func(ctx context.Context, l *interlock.Lease) error {
 			select {
 			case <-l.Done():

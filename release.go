@@ -9,7 +9,7 @@ import (
 
 // Release gives the lock up: first the bound contexts end, then the next
 // waiter is served. It takes no context: it is repeated until the backend has
-// confirmed it or the lease has run out; for a lease of Hold, for one TTL at most.
+// confirmed it or the lease has run out; for a lease of ExpiresAfter, for one TTL at most.
 // That of a lease that was evicted takes as long. It returns an error that wraps
 // ErrLost if the lock was no longer held, or had run out before the backend
 // confirmed it, also if Close has released it before; calling it again returns the same. The parts of a lease of

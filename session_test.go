@@ -108,7 +108,7 @@ func TestAClientOutlivesItsSessions(t *testing.T) {
 		}))
 		b := join(t, w)
 		mine := acquire(t, a.Mutex("mine"))
-		fixed := acquire(t, a.Mutex("fixed", interlock.Hold(time.Hour)))
+		fixed := acquire(t, a.Mutex("fixed", interlock.ExpiresAfter(time.Hour)))
 		holder := acquire(t, b.Mutex("m"))
 		waits := []<-chan result{
 			async(ctx, a.Mutex("m")), async(ctx, a.Mutex("m")), async(ctx, a.Mutex("m", interlock.StrictOrder())),

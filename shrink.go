@@ -22,7 +22,7 @@ func (l *Lease) Permits() int64 { return l.h.Permits() }
 // ended before, the lease has so many permits all the same, though others may be kept out still
 // until it is called again, or the lease ends. ErrInvalid changes nothing: fewer than one permit (see [Lease.Release]),
 // more than the lease has, another lock than a semaphore, permits that were acquired again by
-// their holder ([Reentrant], [Client.Adopt]), a lease of Hold of another session, and the lease of
+// their holder ([Reentrant], [Client.Adopt]), a lease of ExpiresAfter of another session, and the lease of
 // [All], of whose parts each can be shrunk. ErrLost: the lease is over.
 func (l *Lease) Shrink(ctx context.Context, permits int64) error { return l.h.Shrink(ctx, permits) }
 
@@ -88,7 +88,7 @@ func (l *single) become(units int64) (done bool, err error) {
 }
 
 // errOtherSession: drivers shrink the tickets of their own session only.
-var errOtherSession = driver.Invalid(errors.New("the lease of Hold is of another session, which alone can make it smaller"))
+var errOtherSession = driver.Invalid(errors.New("the lease of ExpiresAfter is of another session, which alone can make it smaller"))
 
 // shrink has the backend reduce the ticket to so many units.
 func (l *single) shrink(ctx context.Context, units int64) error {

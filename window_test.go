@@ -218,7 +218,7 @@ func TestALostGrantIsNotPassedOn(t *testing.T) {
 	}))
 }
 
-// A grant of Hold that arrives while its session ends does not end with the session.
+// A grant of ExpiresAfter that arrives while its session ends does not end with the session.
 func TestAHoldThatIsGrantedAsItsSessionEndsIsKept(t *testing.T) {
 	for range 10 { // the leases of a session are lost in no order
 		simulated(t, both(func(t *testing.T, a, b member) {
@@ -231,7 +231,7 @@ func TestAHoldThatIsGrantedAsItsSessionEndsIsKept(t *testing.T) {
 				_, cancel := acquire(t, a.Semaphore("s", 10)).Bind(stop)
 				defer cancel()
 			}
-			waits := async(ctx, a.Mutex("m", interlock.Hold(time.Hour)))
+			waits := async(ctx, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 			<-join.Reached()
 			stop.armed.Store(true)
 			a.faults().Expire()
@@ -258,11 +258,11 @@ func (d *door) Done() <-chan struct{} {
 	return d.Context.Done()
 }
 
-// A lease of Hold that is lost while it is being extended does not stay for the new time
+// A lease of ExpiresAfter that is lost while it is being extended does not stay for the new time
 // once it is released.
 func TestAHoldThatIsLostWhileItIsExtendedIsGivenBack(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
-		lease := acquire(t, a.Mutex("m", interlock.Hold(10*time.Second)))
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(10*time.Second)))
 		reply := a.faults().After("Keep", 1).Stick()
 		extended := make(chan error, 1)
 		go func() { extended <- lease.Extend(ctx, time.Hour) }()

@@ -146,7 +146,7 @@ func TestAnAdoptedLeaseIsLost(t *testing.T) {
 		m, w := metrics.New(), memlock.NewWorld()
 		c, _ := client(t, w, m.Option())
 		other, _ := client(t, w)
-		lease, err := other.Mutex("m", interlock.Hold(time.Hour)).Acquire(t.Context())
+		lease, err := other.Mutex("m", interlock.ExpiresAfter(time.Hour)).Acquire(t.Context())
 		ok(t, err)
 		adopted, err := c.Adopt(t.Context(), "m", lease.ID())
 		ok(t, err)

@@ -65,7 +65,7 @@ func (a *account) work(all context.Context, lock *interlock.Lock, stop <-chan st
 		case 0:
 			acquire, tries = lock.TryAcquire, true
 		case 1:
-			acquire = lock.With(interlock.Hold(time.Second)).Acquire
+			acquire = lock.With(interlock.ExpiresAfter(time.Second)).Acquire
 		}
 		l, err := acquire(ctx)
 		gaveUp := ctx.Err() != nil

@@ -158,7 +158,7 @@ func (k *kept) change() {
 	k.t.Helper()
 	ctx := k.t.Context()
 	i := len(k.fixed)
-	l, err := k.c.Mutex(fmt.Sprint("kept/", i), interlock.Hold(time.Hour)).Acquire(ctx)
+	l, err := k.c.Mutex(fmt.Sprint("kept/", i), interlock.ExpiresAfter(time.Hour)).Acquire(ctx)
 	noError(k.t, err)
 	k.fixed = append(k.fixed, l)
 	k.set++

@@ -454,7 +454,7 @@ func (e *examination) checkClock(context.Context) driver.Finding {
 	case t.wrong == 0:
 		return driver.Finding{}
 	case t.ahead.Abs()-t.wrong > time.Second:
-		return doctor.Warn("leases of a fixed time (Hold, AtLeast, Keep), if the leader's clock is the wrong one and is corrected, or another leader's differs: they end that much sooner or later",
+		return doctor.Warn("leases of a fixed time (ExpiresAfter, AtLeast, Extend), if the leader's clock is the wrong one and is corrected, or another leader's differs: they end that much sooner or later",
 			doctor.Slewing, "that of the leader differs from that of this machine by %v ± %v", doctor.Short(t.ahead), doctor.Short(t.wrong))
 	}
 	return doctor.Sound

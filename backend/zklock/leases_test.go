@@ -293,7 +293,7 @@ func TestLeasesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	c, ctx := program(t, s.Addr, curators), limited(t)
-	_, err := c.Semaphore("s", 2, interlock.Hold(time.Minute)).Acquire(ctx)
+	_, err := c.Semaphore("s", 2, interlock.ExpiresAfter(time.Minute)).Acquire(ctx)
 	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "semaphore=curator") {
 		t.Errorf("Hold: %v", err)
 	}

@@ -32,7 +32,7 @@ func TestKazooLayout(t *testing.T) {
 
 // A ticket that has got a fixed end still keeps kazoo out.
 func heldForATime(t *testing.T, c *interlock.Client, theirs *zkpeer.Lock) {
-	lease := errtest.Must(c.Mutex("fixed", interlock.Hold(20*time.Second)).Acquire(limited(t)))(t)
+	lease := errtest.Must(c.Mutex("fixed", interlock.ExpiresAfter(20*time.Second)).Acquire(limited(t)))(t)
 	isTaken(t, theirs)
 	noError(t, lease.Release())
 	noError(t, theirs.Acquire(limited(t)))

@@ -57,7 +57,7 @@ Exit status:
 			if err != nil {
 				return err
 			}
-			j.options = append(f.options(f.note), interlock.Hold(hold))
+			j.options = append(f.options(f.note), interlock.ExpiresAfter(hold))
 			j.lock = func(c *interlock.Client, name string) *interlock.Lock { return kind.lock(c, name, j.options) }
 			return j.grant(cmd)
 		},

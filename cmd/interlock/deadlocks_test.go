@@ -279,7 +279,7 @@ func deadlockWorker() {
 					})
 				}
 				if style == fixed {
-					_ = nest(ctx, order, interlock.Hold(4*time.Second+rand.N(4*time.Second)))
+					_ = nest(ctx, order, interlock.ExpiresAfter(4*time.Second+rand.N(4*time.Second)))
 					continue
 				}
 				_ = nest(ctx, order)

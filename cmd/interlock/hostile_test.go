@@ -57,7 +57,7 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 		}
 	}
 	for range 2 { // with an end of their own, after their sessions
-		set(acquire(t, c.Semaphore("s", 5, interlock.Note("note"), interlock.Hold(time.Hour))))
+		set(acquire(t, c.Semaphore("s", 5, interlock.Note("note"), interlock.ExpiresAfter(time.Hour))))
 	}
 	set(acquire(t, c.Mutex("a", interlock.Note("note"))))
 	set(acquire(t, c.Election("e").Candidate("value")))

@@ -282,7 +282,7 @@ func TestTopOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	url := s.URL() + "?ttl=1h"
-	holdsAs(t, url, "me", "a", interlock.Hold(time.Hour))
+	holdsAs(t, url, "me", "a", interlock.ExpiresAfter(time.Hour))
 	for _, outage := range []struct{ begin, end func() }{{s.Pause, s.Resume}, {s.Stop, s.Restart}} {
 		l := onTop(t, 80, 24, url)
 		l.shows(`(?s)\nlocks: \d.*> a +me`)
@@ -293,7 +293,7 @@ func TestTopOutlivesAnOutage(t *testing.T) {
 		l.types(" ")
 		outage.end()
 		l.shows(`\nlocks: [01]`) // a server that was stopped has lost its locks
-		holdsAs(t, url, "other", "b"+strconv.Itoa(l.Process.Pid), interlock.Hold(time.Hour))
+		holdsAs(t, url, "other", "b"+strconv.Itoa(l.Process.Pid), interlock.ExpiresAfter(time.Hour))
 		l.shows(`\n.*b` + strconv.Itoa(l.Process.Pid) + ` +other`)
 		l.exits("q", 0)
 	}
@@ -463,7 +463,7 @@ func TestTopCostsLittle(t *testing.T) {
 	all.SetLimit(100)
 	for i := range 10_000 {
 		all.Go(func() error {
-			held, err := c.Mutex(fmt.Sprintf("lock/%05d", i), interlock.Hold(time.Hour)).Acquire(t.Context())
+			held, err := c.Mutex(fmt.Sprintf("lock/%05d", i), interlock.ExpiresAfter(time.Hour)).Acquire(t.Context())
 			if i == 7777 {
 				first = held
 			}
@@ -475,7 +475,7 @@ func TestTopCostsLittle(t *testing.T) {
 	}
 	for range 1_000 {
 		go func() {
-			if held, err := c.Mutex("lock/07777", interlock.Hold(time.Hour)).Acquire(t.Context()); err == nil {
+			if held, err := c.Mutex("lock/07777", interlock.ExpiresAfter(time.Hour)).Acquire(t.Context()); err == nil {
 				<-handover
 				_ = held.Release()
 			}

@@ -55,7 +55,7 @@ var _ = rules.Add(rule{Name: "Deadlocks", Says: []string{
 	}
 	bounded, giveUp := context.WithTimeout(held[n-1], 2*limit)
 	t.Later(giveUp)
-	fixed := t.acquire(clients[n-1].Mutex("fixed", interlock.Hold(2*limit)))
+	fixed := t.acquire(clients[n-1].Mutex("fixed", interlock.ExpiresAfter(2*limit)))
 	withIt, end := fixed.Bind(held[n-1])
 	t.Later(end)
 	lasts, letGo := context.WithCancel(held[n-1])

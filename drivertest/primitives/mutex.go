@@ -90,7 +90,7 @@ var _ = rules.Add(rule{Name: "Tokens", Says: []string{
 	for range 2 {
 		next(a.Mutex("m"))
 		next(a.Mutex("m", interlock.StrictOrder()))
-		next(b.Mutex("m", interlock.Hold(limit)))
+		next(b.Mutex("m", interlock.ExpiresAfter(limit)))
 	}
 	floor := last + 1<<24
 	t.OK(b.Admin().RaiseToken(t.Ctx, "m", floor), "RaiseToken")

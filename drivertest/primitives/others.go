@@ -294,7 +294,7 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 	shows(1, 0)
 	waits := t.async(b.Semaphore("jobs/s", 3, interlock.Weight(3)))
 	q := shows(1, 1)
-	fixed := t.acquire(b.Mutex("jobs/m", interlock.Hold(10*limit)))
+	fixed := t.acquire(b.Mutex("jobs/m", interlock.ExpiresAfter(10*limit)))
 	other := t.acquire(b.Mutex("other"))
 
 	h, w := q.Holders[0], q.Waiters[0]
@@ -315,7 +315,7 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 		t.OK(err, "Queues")
 		names = append(names, q.Name)
 		t.FatalIf(q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed),
-			"Queues shows a lease of Hold as %+v", q)
+			"Queues shows a lease of ExpiresAfter as %+v", q)
 	}
 	if want := []string{"jobs/m", "jobs/s"}; !slices.Equal(names, want) {
 		t.Fatalf("Queues of jobs/ shows %q, not %q", names, want)

@@ -66,14 +66,14 @@ var _ = rules.Add(rule{Name: "StoppedHolder", Processes: true, Says: []string{
 })
 
 var _ = rules.Add(rule{Name: "AdoptionFromAKilledProcess", Processes: true, Says: []string{
-	"A lease of Hold outlives the process that acquired it: another one adopts it by its ID, extends and releases it.",
+	"A lease of ExpiresAfter outlives the process that acquired it: another one adopts it by its ID, extends and releases it.",
 }}, func(t *trial) {
 	a, b := t.pair()
 	m := t.member(t.TTL)
-	g := m.acquire(Want{Kind: "mutex", Name: "m", Hold: 10 * limit})
+	g := m.acquire(Want{Kind: "mutex", Name: "m", ExpiresAfter: 10 * limit})
 	m.Kill()
 	time.Sleep(t.TTL + t.TTL/4)
-	t.busy(b.Mutex("m"), "a lease of Hold outlives the process that acquired it")
+	t.busy(b.Mutex("m"), "a lease of ExpiresAfter outlives the process that acquired it")
 	lease, err := a.Adopt(t.Ctx, "m", g.ID)
 	t.OK(err, "Adopt of a lease whose process was killed")
 	t.FatalIf(lease.Token() != g.Token, "the adopted lease has the token %d, not %d", lease.Token(), g.Token)

@@ -58,9 +58,9 @@ type Place struct {
 
 // Want is a lock that a member acquires.
 type Want struct {
-	Kind, Name  string // mutex, candidate or entrance (of a double barrier of two)
-	Hold        time.Duration
-	ReportDeath bool
+	Kind, Name   string // mutex, candidate or entrance (of a double barrier of two)
+	ExpiresAfter time.Duration
+	ReportDeath  bool
 }
 
 // Grant is what it gets.
@@ -101,8 +101,8 @@ func (s *Served) Open(p Place, _ *struct{}) error {
 func (s *Served) Acquire(w Want, g *Grant) error {
 	ctx := context.Background()
 	var opts []interlock.Option
-	if w.Hold > 0 {
-		opts = append(opts, interlock.Hold(w.Hold))
+	if w.ExpiresAfter > 0 {
+		opts = append(opts, interlock.ExpiresAfter(w.ExpiresAfter))
 	}
 	if w.ReportDeath {
 		opts = append(opts, interlock.ReportDeath())

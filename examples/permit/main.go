@@ -45,7 +45,7 @@ func take(ctx context.Context, url string) (id string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, locks.Close()) }()
-	lease, err := locks.Semaphore(name, permits, interlock.Hold(limit)).TryAcquire(ctx)
+	lease, err := locks.Semaphore(name, permits, interlock.ExpiresAfter(limit)).TryAcquire(ctx)
 	if err != nil {
 		return "", err // interlock.ErrBusy: all are taken
 	}

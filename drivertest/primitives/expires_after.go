@@ -9,25 +9,25 @@ import (
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
-var _ = rules.Add(rule{Name: "Hold", Says: []string{
-	"A lease of Hold ends at its time, of its own accord and before the next holder's begins, and outlives its client.",
+var _ = rules.Add(rule{Name: "ExpiresAfter", Says: []string{
+	"A lease of ExpiresAfter ends at its time, of its own accord and before the next holder's begins, and outlives its client.",
 }}, func(t *trial) {
 	a, b := t.client(), t.beating()
 	began := time.Now()
-	lease := t.acquire(a.Mutex("m", interlock.Hold(t.TTL)))
-	next := t.get(t.async(b.Mutex("m")), "the next holder is served when a lease of Hold has ended")
-	t.FatalIf(lease.Err() == nil, "the next holder is served while a lease of Hold has %v left", lease.Remaining())
+	lease := t.acquire(a.Mutex("m", interlock.ExpiresAfter(t.TTL)))
+	next := t.get(t.async(b.Mutex("m")), "the next holder is served when a lease of ExpiresAfter has ended")
+	t.FatalIf(lease.Err() == nil, "the next holder is served while a lease of ExpiresAfter has %v left", lease.Remaining())
 	if took := time.Since(began); took < t.TTL/2 {
 		t.Fatalf("a lease of %v has ended after %v", t.TTL, took)
 	}
-	t.Is(lease.Release(), interlock.ErrLost, "release of a lease of Hold that has ended")
+	t.Is(lease.Release(), interlock.ErrLost, "release of a lease of ExpiresAfter that has ended")
 	t.release(next)
 
 	gone := t.client()
-	lease = t.acquire(gone.Mutex("m", interlock.Hold(10*limit)))
+	lease = t.acquire(gone.Mutex("m", interlock.ExpiresAfter(10*limit)))
 	t.OK(gone.Close(), "Close")
-	t.Is(lease.Err(), interlock.ErrClosed, "a lease of Hold, after Close")
-	t.busy(b.Mutex("m"), "a lease of Hold outlives its client")
+	t.Is(lease.Err(), interlock.ErrClosed, "a lease of ExpiresAfter, after Close")
+	t.busy(b.Mutex("m"), "a lease of ExpiresAfter outlives its client")
 	adopted, err := b.Adopt(t.Ctx, "m", lease.ID())
 	t.OK(err, "Adopt")
 	t.release(adopted)
@@ -35,17 +35,17 @@ var _ = rules.Add(rule{Name: "Hold", Says: []string{
 })
 
 var _ = rules.Add(rule{Name: "Extension", Says: []string{
-	"Extend makes a lease of Hold end at another time from now, later or sooner.",
+	"Extend makes a lease of ExpiresAfter end at another time from now, later or sooner.",
 }}, func(t *trial) {
 	a, b := t.client(), t.beating() // an end that has been moved is noticed with the next heartbeat at the latest
 	short := 2 * t.TTL
-	lease := t.acquire(a.Mutex("later", interlock.Hold(short)))
+	lease := t.acquire(a.Mutex("later", interlock.ExpiresAfter(short)))
 	if err := lease.Extend(t.Ctx, 10*limit); errors.Is(err, interlock.ErrLost) {
 		t.Slow("a lease of %v was not extended in time", short)
 	} else {
 		t.OK(err, "Extend")
 	}
-	sooner := t.acquire(a.Mutex("sooner", interlock.Hold(10*limit)))
+	sooner := t.acquire(a.Mutex("sooner", interlock.ExpiresAfter(10*limit)))
 	next := t.queued(b, 1, b.Mutex("sooner"))
 	t.OK(sooner.Extend(t.Ctx, short), "Extend to an earlier end")
 	t.release(t.get(next, "the next holder is served at the earlier end"))
@@ -57,15 +57,15 @@ var _ = rules.Add(rule{Name: "Extension", Says: []string{
 	t.release(lease)
 
 	renewed := t.acquire(a.Mutex("m"))
-	t.Is(renewed.Extend(t.Ctx, time.Hour), interlock.ErrInvalid, "Extend of a lease without Hold")
+	t.Is(renewed.Extend(t.Ctx, time.Hour), interlock.ErrInvalid, "Extend of a lease without ExpiresAfter")
 	t.release(renewed)
 })
 
 var _ = rules.Add(rule{Name: "Adoption", Says: []string{
-	"Another client adopts a lease of Hold by its ID, with the same token: it extends and releases it, and then the first one's lease is lost.",
+	"Another client adopts a lease of ExpiresAfter by its ID, with the same token: it extends and releases it, and then the first one's lease is lost.",
 }}, func(t *trial) {
 	a, b := t.pair()
-	lease := t.acquire(a.Mutex("m", interlock.Hold(10*limit)))
+	lease := t.acquire(a.Mutex("m", interlock.ExpiresAfter(10*limit)))
 	adopted, err := b.Adopt(t.Ctx, "m", lease.ID())
 	t.OK(err, "Adopt")
 	t.FatalIf(adopted.BackendToken() != lease.BackendToken(),
@@ -76,7 +76,7 @@ var _ = rules.Add(rule{Name: "Adoption", Says: []string{
 	got := t.get(next, "the next holder is served when an adopted lease is released")
 	t.Is(lease.Release(), interlock.ErrLost, "release of a lease that another client has released")
 	t.Is(suite.Err(b.Adopt(t.Ctx, "m", lease.ID())), interlock.ErrLost, "Adopt of a lease that has ended")
-	t.Is(suite.Err(a.Adopt(t.Ctx, "m", got.ID())), interlock.ErrInvalid, "Adopt of a lease without Hold")
+	t.Is(suite.Err(a.Adopt(t.Ctx, "m", got.ID())), interlock.ErrInvalid, "Adopt of a lease without ExpiresAfter")
 	t.release(got)
 })
 
