@@ -76,7 +76,7 @@
 //     [Client.Adopt].
 //   - [AtLeast] keeps others out for a while, also after the release.
 //   - [AtMost] ends a lease that is held for too long.
-//   - [Weight] asks for several permits; [Lease.Shrink] gives back a part.
+//   - [Weight] asks for several permits; [Lease.KeepPermits] gives back a part.
 //   - [ReportDeath] tells the next holder whether the last one died: [Lease.Inherited].
 //   - [BreakDeadlocks] fails one of those who wait for each other for ever, whom [Deadlocks] names.
 //   - [Note] is shown with the lock: [Admin.Queue], [Admin.Queues], [Admin.Follow].

@@ -299,7 +299,7 @@ func ExampleClient_Semaphore() {
 	// Output: true
 }
 
-func ExampleLease_Shrink() {
+func ExampleLease_KeepPermits() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
@@ -307,7 +307,7 @@ func ExampleLease_Shrink() {
 	memory := func(n int64) *interlock.Lock { return c.Semaphore("memory", 32, interlock.Weight(n)) }
 	lease, _ := memory(23).Acquire(ctx)
 	// load everything; then the rest needs less …
-	err := lease.Shrink(ctx, lease.Permits()-10) // … so give ten back
+	err := lease.KeepPermits(ctx, lease.Permits()-10) // … so give ten back
 	other, busy := memory(19).TryAcquire(ctx)
 	fmt.Println(err, lease.Permits(), busy, other.Permits())
 	_ = other.Release()
@@ -330,15 +330,15 @@ func ExampleAdmin_SetPermits() {
 	// Output: <nil> <nil>
 }
 
-func ExampleClient_Held() {
+func ExampleClient_Leases() {
 	ctx := context.Background()
 	c := open()
 	defer c.Close()
 
 	lease, _ := c.Mutex("report").Acquire(ctx)
-	fmt.Println(len(c.Held("report")) > 0)
+	fmt.Println(len(c.Leases("report")) > 0)
 	_ = lease.Release()
-	fmt.Println(len(c.Held("report")) > 0)
+	fmt.Println(len(c.Leases("report")) > 0)
 	// Output:
 	// true
 	// false

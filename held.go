@@ -84,11 +84,11 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 	return nil, false
 }
 
-// Held returns the live leases that this client has of a name, whatever the kind of the lock, in the order in
+// Leases returns the live leases that this client has of a name, whatever the kind of the lock, in the order in
 // which they were granted: does this process hold it? It asks the backend nothing, and needs no context that
 // carries them. Of [All] there are the parts. A lock that [Sticky] keeps without a lease is not held, and a
 // place in line is none. What it returns may have ended by the time that it is looked at.
-func (c *Client) Held(name string) (leases []*Lease) {
+func (c *Client) Leases(name string) (leases []*Lease) {
 	c.mu.Lock()
 	var tickets []*ticket
 	for _, t := range c.tickets {

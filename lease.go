@@ -32,7 +32,7 @@ type holding interface {
 	Extend(ctx context.Context, d time.Duration) error
 	Downgrade(ctx context.Context) error
 	Permits() int64
-	Shrink(ctx context.Context, permits int64) error
+	KeepPermits(ctx context.Context, permits int64) error
 
 	// release gives up what is held. If it is not clean, the next holder is told that work may
 	// be half done. Called again, it returns the same.

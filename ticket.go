@@ -36,7 +36,7 @@ type ticket struct {
 	mu        sync.Mutex
 	line      *line       // hands it on inside the process; nil if it serves one lease
 	state     ticketState // see state.go
-	units     int64       // as requested, or what a Downgrade or a Shrink has left
+	units     int64       // as requested, or what a Downgrade or KeepPermits has left
 	confirmed int64       // the units that the backend has at most, as it has said
 	tk        driver.Ticket
 	deadline  driver.Instant // until when it is certainly held

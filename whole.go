@@ -360,8 +360,8 @@ func (w *whole) Downgrade(ctx context.Context) error {
 
 func (w *whole) Permits() int64 { return 0 }
 
-func (w *whole) Shrink(context.Context, int64) error {
-	return failed("shrink", w.lock.name, driver.Invalid(errors.New("the parts of All have permits, of which each is shrunk by itself (see Lease.Parts)")))
+func (w *whole) KeepPermits(context.Context, int64) error {
+	return failed("keep permits", w.lock.name, driver.Invalid(errors.New("the parts of All have permits, each of which gives back its own (see Lease.Parts)")))
 }
 
 // carry carries the parts, too, so that each is found as if it were acquired alone.

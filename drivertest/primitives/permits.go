@@ -16,14 +16,14 @@ var _ = rules.Add(rule{Name: "Shrinking", Says: []string{
 	token := lease.Token()
 	twelve := t.queued(c, 1, sem(b, 12))
 	one := t.queued(c, 2, sem(c, 1))
-	t.Is(lease.Shrink(t.Ctx, 24), interlock.ErrInvalid, "24 of 23 permits are to stay")
-	t.Is(lease.Shrink(t.Ctx, 0), interlock.ErrInvalid, "no permit is to stay")
-	t.OK(lease.Shrink(t.Ctx, 23), "as many permits as the lease has are to stay")
+	t.Is(lease.KeepPermits(t.Ctx, 24), interlock.ErrInvalid, "24 of 23 permits are to stay")
+	t.Is(lease.KeepPermits(t.Ctx, 0), interlock.ErrInvalid, "no permit is to stay")
+	t.OK(lease.KeepPermits(t.Ctx, 23), "as many permits as the lease has are to stay")
 	notYet(t, twelve, "who wants twelve of two permits is served")
-	t.OK(lease.Shrink(t.Ctx, lease.Permits()-10), "ten permits are given back")
+	t.OK(lease.KeepPermits(t.Ctx, lease.Permits()-10), "ten permits are given back")
 	second := t.get(twelve, "who waits for twelve permits is served when ten of 23 are given back")
 	notYet(t, one, "26 permits of 25 are lent")
-	t.OK(lease.Shrink(t.Ctx, 13), "the same again")
+	t.OK(lease.KeepPermits(t.Ctx, 13), "the same again")
 	t.OK(lease.Err(), "the lease that was shrunk")
 	t.FatalIf(lease.Permits() != 13 || lease.Token() != token,
 		"a lease that was shrunk to 13 permits has %d, and the token %d instead of %d", lease.Permits(), lease.Token(), token)
@@ -40,7 +40,7 @@ var _ = rules.Add(rule{Name: "Shrinking", Says: []string{
 	t.release(third)
 
 	mutex := t.acquire(a.Mutex("mutex"))
-	t.Is(mutex.Shrink(t.Ctx, 1), interlock.ErrInvalid, "Shrink of a mutex")
+	t.Is(mutex.KeepPermits(t.Ctx, 1), interlock.ErrInvalid, "KeepPermits of a mutex")
 	t.release(mutex)
 })
 
@@ -50,7 +50,7 @@ var _ = rules.Add(rule{Name: "HeldByTheClient", Says: []string{
 	a, b := t.pair()
 	holds := func(c *interlock.Client, what string, want ...*interlock.Lease) {
 		t.Helper()
-		got := c.Held("s")
+		got := c.Leases("s")
 		t.FatalIf(!slices.Equal(got, want),
 			"%s: the client has %d leases, %d are wanted, or not in their order", what, len(got), len(want))
 	}

@@ -10,21 +10,24 @@ import (
 )
 
 // Permits is how many permits of a semaphore the lease has: those it was acquired with, or those
-// that [Lease.Shrink] has left. It is 0 for any other lock, and for the lease of [All], whose parts have permits.
+// that [Lease.KeepPermits] has left. It is 0 for any other lock, and for the lease of [All], whose parts have
+// permits.
 func (l *Lease) Permits() int64 { return l.h.Permits() }
 
-// Shrink gives back a part of a semaphore's permits: the lease keeps so many, and waiters who fit
-// now are granted in the same exchange. It keeps its token and its deadline. The number is what
-// stays, not what is given back, so that Shrink can be called again after an error: to give back
-// ten, Shrink(ctx, l.Permits()-10). As many as the lease has change nothing.
+// KeepPermits gives back a part of a semaphore's permits: the lease keeps so many, and waiters who fit now are
+// granted in the same exchange. It keeps its token and its deadline. The number is what stays, not what is given
+// back, so that the call can be repeated after an error: to give back ten, KeepPermits(ctx, l.Permits()-10). As
+// many as the lease has change nothing.
 //
 // An exchange whose reply is lost is repeated until ctx ends. After an error, also if ctx had
 // ended before, the lease has so many permits all the same, though others may be kept out still
 // until it is called again, or the lease ends. ErrInvalid changes nothing: fewer than one permit (see [Lease.Release]),
 // more than the lease has, another lock than a semaphore, permits that were acquired again by
 // their holder ([Reentrant], [Client.Adopt]), a lease of ExpiresAfter of another session, and the lease of
-// [All], of whose parts each can be shrunk. ErrLost: the lease is over.
-func (l *Lease) Shrink(ctx context.Context, permits int64) error { return l.h.Shrink(ctx, permits) }
+// [All], whose parts have permits of their own. ErrLost: the lease is over.
+func (l *Lease) KeepPermits(ctx context.Context, permits int64) error {
+	return l.h.KeepPermits(ctx, permits)
+}
 
 func (l *single) Permits() int64 {
 	if l.lock.kind != driver.Semaphore {
@@ -40,17 +43,17 @@ func (l *single) units() int64 {
 	return l.t.units
 }
 
-func (l *single) Shrink(ctx context.Context, permits int64) error {
+func (l *single) KeepPermits(ctx context.Context, permits int64) error {
 	switch {
 	case l.lock.kind != driver.Semaphore:
-		return l.fail("shrink", driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.kind)))
+		return l.fail("keep permits", driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.kind)))
 	case permits < 1:
-		return l.fail("shrink", driver.Invalid(fmt.Errorf("%d permits are to stay: at least one does, and Release gives all back", permits)))
+		return l.fail("keep permits", driver.Invalid(fmt.Errorf("%d permits are to stay: at least one does, and Release gives all back", permits)))
 	}
 	if has := l.units(); permits > has && l.Err() == nil {
-		return l.fail("shrink", driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, has)))
+		return l.fail("keep permits", driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, has)))
 	}
-	return l.fail("shrink", l.shrink(ctx, permits))
+	return l.fail("keep permits", l.shrink(ctx, permits))
 }
 
 // become counts the lease as one of fewer units, before the backend is asked: if the reply is lost,
