@@ -12,37 +12,43 @@ import (
 )
 
 // Member is somebody who holds a lock or waits for it. Texts that are longer than any client of this
-// package writes, such as a note of more than MaxNote bytes, are cut, and end with "…".
+// package writes, such as a note of more than MaxNote bytes, are cut, and end with "…". In JSON a token
+// is a decimal string, since it does not fit the numbers of many readers.
 type Member struct {
-	ID    string    // of the ticket, for Adopt, Evict and Revoke
-	Owner string    // host:pid, unless the client was told otherwise
-	Note  string    // as given with Note, or a candidate's value
-	Units int64     // permits; of a read-write lock 1 is a reader
-	Token uint64    // of a holder's first lease; 0 while waiting
-	Since time.Time // of the ticket: when it was asked for, not when it was granted; zero if the backend has no such time
-	Until time.Time // when it is over unless it is renewed
-	Fixed bool      // it is not renewed, but ends at Until
-	At    string    // of a quorum: the members that keep a place for it although it does not hold
+	ID    string    `json:"id"`                    // of the ticket, for Adopt, Evict and Revoke
+	Owner string    `json:"owner"`                 // host:pid, unless the client was told otherwise
+	Note  string    `json:"note"`                  // as given with Note, or a candidate's value
+	Units int64     `json:"units"`                 // permits; of a read-write lock 1 is a reader
+	Token uint64    `json:"token,string,omitzero"` // of a holder's first lease; 0 while waiting
+	Since time.Time `json:"since,omitzero"`        // when it asked for the lock; zero if the backend has no such time
+	Until time.Time `json:"until,omitzero"`        // when it is over unless it is renewed; zero if that is not known
+	Fixed bool      `json:"fixed"`                 // it is not renewed, but ends at Until
+	At    string    `json:"at,omitempty"`          // of a quorum: the members that keep a place for one that does not hold
 
-	// Foreign: it is of another library. Until is not known (the time of the snapshot), and
+	// Foreign: it is of another library. Until is not known unless it is Fixed, and
 	// Evict without force only asks a holder, who may not listen. The lock passes on when it
 	// is released, or its program has ended.
-	Foreign bool
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // Queue is a snapshot of a lock: who holds it and who waits, in order.
 type Queue struct {
-	Name             string
-	Kind             string // mutex, rwmutex, semaphore, election or barrier
-	Capacity         int64
-	PermitsSet       bool // Capacity is what [Admin.SetPermits] has set
-	Holders, Waiters []Member
-	Overruns         []Overrun // work that goes on though its lease was lost, also of a lock that is free
-	Paused           time.Time // until then nobody is granted anything: the backend has lost its locks; zero if it grants
+	Name       string   `json:"name"`
+	Kind       string   `json:"kind,omitempty"` // mutex, rwmutex, semaphore, election or barrier
+	Capacity   int64    `json:"capacity,omitempty"`
+	PermitsSet bool     `json:"-"` // Capacity is what [Admin.SetPermits] has set
+	Holders    []Member `json:"holders"`
+	Waiters    []Member `json:"waiters"`
+
+	// Overruns is work that goes on though its lease was lost, also of a lock that is free.
+	Overruns []Overrun `json:"overruns,omitempty"`
+
+	// Paused: until then nothing is granted, since the backend has lost its locks. Zero if it grants.
+	Paused time.Time `json:"paused_until,omitzero"`
 }
 
 func (c *Client) queue(q driver.Queue) Queue {
-	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized}
+	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized, Holders: []Member{}, Waiters: []Member{}}
 	age := c.d.Now().Sub(q.Read)
 	now := time.Now()
 	if left, why := c.paused(); why != nil {
@@ -51,7 +57,10 @@ func (c *Client) queue(q driver.Queue) Queue {
 	for _, m := range q.Members {
 		member := Member{
 			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, MaxNote), Units: m.Units, Token: m.Token << tokenBits,
-			Since: dated(m.Since), Until: now.Add(m.Left - age), Fixed: m.Fixed, At: m.At, Foreign: m.Foreign,
+			Since: dated(m.Since), Fixed: m.Fixed, At: m.At, Foreign: m.Foreign,
+		}
+		if m.Fixed || !m.Foreign {
+			member.Until = now.Add(m.Left - age)
 		}
 		if m.Held {
 			out.Holders = append(out.Holders, member)

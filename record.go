@@ -165,12 +165,12 @@ func (t *ticket) outlasts(ctx context.Context) bool {
 // Overrun is work of a client that goes on though its lease was lost (see [Client.Overruns]), as
 // long as that client reaches the backend.
 type Overrun struct {
-	ID    string // of the ticket that was lost
-	Owner string
-	Note  string
-	Units int64
-	Token uint64    // of the lease
-	Since time.Time // when it was lost; zero if the backend has no such time
+	ID    string    `json:"id"` // of the ticket that was lost
+	Owner string    `json:"owner"`
+	Note  string    `json:"note"`
+	Units int64     `json:"units"`
+	Token uint64    `json:"token,string"`   // of the lease
+	Since time.Time `json:"since,omitzero"` // when it was lost; zero if the backend has no such time
 }
 
 // overrunsIn reads the records of a lock, or of several locks, by the names of their queues.
@@ -186,7 +186,7 @@ func overrunsIn(q driver.Queue, found map[string]Queue) {
 		}
 		of, ok := found[r.Queue]
 		if !ok {
-			of = Queue{Name: r.Queue, Kind: cut(r.Kind, driver.MaxOwner), Capacity: r.Capacity}
+			of = Queue{Name: r.Queue, Kind: cut(r.Kind, driver.MaxOwner), Capacity: r.Capacity, Holders: []Member{}, Waiters: []Member{}}
 		}
 		of.Overruns = append(of.Overruns, o)
 		found[r.Queue] = of

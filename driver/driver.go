@@ -388,11 +388,11 @@ type Member struct {
 
 // Finding is one result of Check.
 type Finding struct {
-	Check   string // what was looked at
-	Status  Status
-	Detail  string // what was found
-	Promise string // the promise that this affects; "" if OK
-	Remedy  string // what to do; "" if OK
+	Check   string `json:"check"` // what was looked at
+	Status  Status `json:"status"`
+	Detail  string `json:"detail"`            // what was found
+	Promise string `json:"promise,omitempty"` // the promise that this affects; "" if OK
+	Remedy  string `json:"remedy,omitempty"`  // what to do; "" if OK
 }
 
 // Status grades a finding.

@@ -85,22 +85,19 @@ func away(err error) error {
 
 // locksJSON is a part of the locks of a backend.
 type locksJSON struct {
-	At        time.Time    `json:"at,omitzero"`
-	Total     int          `json:"total"` // that are chosen
-	Offset    int          `json:"offset"`
-	Locks     []view.Queue `json:"locks"`
-	More      bool         `json:"more,omitempty"` // the backend has more than a list may have
-	Took      float64      `json:"list_seconds"`
-	Exchanges uint64       `json:"list_exchanges"`
-	Error     string       `json:"error,omitempty"`
+	At        time.Time         `json:"at,omitzero"`
+	Total     int               `json:"total"` // that are chosen
+	Offset    int               `json:"offset"`
+	Locks     []interlock.Queue `json:"locks"`
+	More      bool              `json:"more,omitempty"` // the backend has more than a list may have
+	Took      float64           `json:"list_seconds"`
+	Exchanges uint64            `json:"list_exchanges"`
+	Error     string            `json:"error,omitempty"`
 }
 
 func locksOf(s view.Sample, err error, w want) locksJSON {
 	chosen := w.Of(s.Locks, time.Now())
-	out := locksJSON{At: s.At, Total: len(chosen), Offset: w.Offset, Locks: []view.Queue{}, More: s.More, Took: s.Took.Seconds(), Exchanges: s.Exchanges}
-	for _, q := range part(chosen, w) {
-		out.Locks = append(out.Locks, view.QueueOf(q))
-	}
+	out := locksJSON{At: s.At, Total: len(chosen), Offset: w.Offset, Locks: part(chosen, w), More: s.More, Took: s.Took.Seconds(), Exchanges: s.Exchanges}
 	if err != nil {
 		out.Error = err.Error()
 	}
@@ -123,7 +120,7 @@ func (h *Handler) apiLocks(w http.ResponseWriter, r *http.Request) {
 
 // lockJSON is one name with its last grants.
 type lockJSON struct {
-	view.NameJSON
+	view.Name
 	Grants []view.Grant `json:"grants"` // the latest first
 }
 
@@ -132,7 +129,7 @@ func (h *Handler) lockOf(n view.Name) lockJSON {
 	if grants == nil {
 		grants = []view.Grant{}
 	}
-	return lockJSON{n.JSON(), grants}
+	return lockJSON{n, grants}
 }
 
 // name reads all that has a name, and tells the history.
@@ -202,11 +199,7 @@ func (h *Handler) apiStored(w http.ResponseWriter, r *http.Request) {
 		h.failed(w, r, err)
 		return
 	}
-	list := []view.StoredJSON{}
-	for _, s := range all {
-		list = append(list, s.JSON())
-	}
-	answer(w, list)
+	answer(w, append([]view.Stored{}, all...))
 }
 
 // check examines the backend, once in ten seconds for all visitors.
@@ -220,18 +213,7 @@ func (h *Handler) check() []interlock.Finding {
 }
 
 func (h *Handler) apiChecks(w http.ResponseWriter, _ *http.Request) {
-	type finding struct {
-		Check   string `json:"check"`
-		Status  string `json:"status"`
-		Detail  string `json:"detail"`
-		Promise string `json:"promise,omitempty"`
-		Remedy  string `json:"remedy,omitempty"`
-	}
-	list := []finding{}
-	for _, f := range h.check() {
-		list = append(list, finding{f.Check, string(f.Status), f.Detail, f.Promise, f.Remedy})
-	}
-	answer(w, list)
+	answer(w, append([]interlock.Finding{}, h.check()...))
 }
 
 // metrics writes gauges of the locks, as Prometheus reads them.

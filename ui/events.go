@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -93,46 +90,21 @@ func (h *Handler) list(ctx context.Context, wants want, to chan<- any) {
 	}
 }
 
-// follow looks at a lock once a second, and for a tenth of the time at most. It sends what has changed, and with brief each
-// look, since the time that is left of a lease changes with each renewal; an error while the backend does not answer.
+// follow looks at a lock once a second at most. It sends what has changed, and with brief each look, since the time that is
+// left of a lease changes with each renewal; an error while the backend does not answer.
 func (h *Handler) follow(ctx context.Context, name string, brief bool, to chan<- any) {
 	last := ""
-	for ctx.Err() == nil {
-		began := time.Now()
-		n, err := h.name(ctx, name)
-		rest := max(time.Second, 9*time.Since(began))
+	for n, err := range view.Often(ctx, func(ctx context.Context) (view.Name, error) { return h.name(ctx, name) }) {
 		var state any = err
+		is := ""
 		if err == nil {
-			state = lockJSON{n.JSON(), h.history.Grants(name)}
-		} else {
-			rest, last = time.Second, ""
+			state, is = h.lockOf(n), view.State(n.Queue)
 		}
-		is := members(n.Queue)
-		if err != nil || brief || is != last {
-			if !send(ctx, to, state) {
-				return
-			}
+		if (brief || is == "" || is != last) && !send(ctx, to, state) {
+			return
 		}
-		if err == nil {
-			last = is
-		}
-		_ = backoff.Sleep(ctx, rest)
+		last = is
 	}
-}
-
-// members is the same for two states of a lock that differ in times only.
-func members(q interlock.Queue) string {
-	var b strings.Builder
-	for _, list := range [][]interlock.Member{q.Holders, q.Waiters} {
-		for _, m := range list {
-			fmt.Fprintf(&b, "%s %d %d %t,", m.ID, m.Token, m.Units, m.Fixed)
-		}
-		b.WriteByte(';')
-	}
-	for _, o := range q.Overruns {
-		fmt.Fprintf(&b, "%s,", o.ID)
-	}
-	return b.String() + fmt.Sprint(q.Capacity, q.Paused.IsZero())
 }
 
 func send(ctx context.Context, to chan<- any, state any) bool {

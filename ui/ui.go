@@ -13,7 +13,7 @@
 // # What it costs
 //
 // A page lists the locks of the backend once a second at most, and for a tenth of the time at most, for all who look
-// together; nothing while no page is open and visible. An open lock is read when it has changed, once a second at most.
+// together; nothing while no page is open and visible. An open lock is read once a second at most, too.
 // History is kept in the memory of the handler: 50 grants of each of 5,000 locks, and the 500 longest waits.
 //
 // # Who may look

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 const (
@@ -213,10 +214,7 @@ func refusal(err error) error {
 // reason is an error without what the library was called for. Where the backend has said
 // something, it is that alone: that the time is over goes without saying.
 func reason(err error) string {
-	var e *interlock.Error
-	if errors.As(err, &e) {
-		err = e.Err
-	}
+	err = view.Why(err)
 	var silence noAnswer
 	if several, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, &silence) {
 		err = silence

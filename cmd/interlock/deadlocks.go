@@ -19,19 +19,23 @@ type deadlockJSON struct {
 // blockedJSON is a wait of a deadlock, and what keeps it waiting: a holder, or somebody in front, who is
 // the owner of the next wait.
 type blockedJSON struct {
-	Name    string `json:"name"`
-	Outside bool   `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
-	Kind    string `json:"kind"`
-	Backend string `json:"backend"`
-	view.Party
-	Since time.Time `json:"since,omitzero"`
-	By    byJSON    `json:"by"`
+	Name    string    `json:"name"`
+	Outside bool      `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
+	Kind    string    `json:"kind"`
+	Backend string    `json:"backend"`
+	Owner   string    `json:"owner"`
+	Note    string    `json:"note"`
+	Units   int64     `json:"units"`
+	Since   time.Time `json:"since,omitzero"`
+	By      byJSON    `json:"by"`
 }
 
 type byJSON struct {
-	ID string `json:"id"`
-	view.Party
-	Token string `json:"token,omitempty"` // of a holder
+	ID    string `json:"id"`
+	Owner string `json:"owner"`
+	Note  string `json:"note"`
+	Units int64  `json:"units"`
+	Token uint64 `json:"token,string,omitzero"` // of a holder
 }
 
 // backends are those that the flags of doctor name, or the one of all commands.
@@ -100,8 +104,8 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		for _, d := range found {
 			waits := []blockedJSON{}
 			for _, w := range d.Waits {
-				by := byJSON{w.By.ID, view.Party{Owner: w.By.Owner, Note: w.By.Note, Units: w.By.Units}, view.Token(w.By)}
-				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], view.Party{Owner: w.Owner, Note: w.Note, Units: w.Units}, w.Since, by})
+				by := byJSON{w.By.ID, w.By.Owner, w.By.Note, w.By.Units, w.By.Token}
+				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, by})
 			}
 			list = append(list, deadlockJSON{waits})
 		}

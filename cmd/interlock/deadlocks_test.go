@@ -69,7 +69,7 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 	}
 	for i, w := range found[0].Waits {
 		has := found[0].Waits[(i+2)%3].Name // the one before waits for what this one has
-		if w.Note != "wants-"+w.Name || w.By.Note != "has-"+w.Name || w.By.Token == "" || w.Owner == "" || strings.Index("abc", w.Name) != (strings.Index("abc", has)+1)%3 {
+		if w.Note != "wants-"+w.Name || w.By.Note != "has-"+w.Name || w.By.Token == 0 || w.Owner == "" || strings.Index("abc", w.Name) != (strings.Index("abc", has)+1)%3 {
 			t.Errorf("wait %d is %+v", i, w)
 		}
 	}

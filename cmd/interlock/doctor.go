@@ -12,14 +12,6 @@ import (
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
-type findingJSON struct {
-	Check   string        `json:"check"`
-	Status  driver.Status `json:"status"`
-	Detail  string        `json:"detail"`
-	Promise string        `json:"promise,omitempty"`
-	Remedy  string        `json:"remedy,omitempty"`
-}
-
 func newDoctor(o *options) *cobra.Command {
 	var (
 		deadlocks   bool
@@ -126,11 +118,7 @@ func (b backend) examine(ctx context.Context) (findings []interlock.Finding, unr
 func (o *options) report(cmd *cobra.Command, b backend, findings []interlock.Finding) error {
 	out := cmd.OutOrStdout()
 	if o.json {
-		list := []findingJSON{}
-		for _, f := range findings {
-			list = append(list, findingJSON(f))
-		}
-		return writeJSON(out, list)
+		return writeJSON(out, findings)
 	}
 	v := o.display(out)
 	v.printf("%s (%s)\n", b.shown(), b.source)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -14,21 +15,21 @@ import (
 )
 
 // consult asks the doctor, who exits with this status, for the findings that are not well.
-func consult(t *testing.T, url string, status int) (ill map[string]findingJSON) {
+func consult(t *testing.T, url string, status int) (ill map[string]interlock.Finding) {
 	t.Helper()
 	c := cli(t, url, "doctor", "--json")
 	out, _ := c.Output()
 	if code := c.ProcessState.ExitCode(); code != status {
 		t.Fatalf("exit status %d, not %d: %s%v", code, status, out, c.Stderr)
 	}
-	var all []findingJSON
+	var all []interlock.Finding
 	if err := json.Unmarshal(out, &all); err != nil || len(all) == 0 || all[0].Check != "open" {
 		t.Fatalf("it says %s: %v", out, err)
 	}
 	if strings.Contains(string(out), "interlock doctor") {
 		t.Errorf("it leads to itself: %s", out)
 	}
-	ill = map[string]findingJSON{}
+	ill = map[string]interlock.Finding{}
 	for _, f := range all {
 		if f.Status == "fail" {
 			ill[f.Check] = f

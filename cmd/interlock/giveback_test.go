@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/redistest"
-	"github.com/interlock-go/interlock/internal/view"
 )
 
 // child waits for the child of a process, and returns its pid.
@@ -62,10 +62,10 @@ func hostPid(pid int) string {
 }
 
 // holders reads who holds a lock.
-func holders(t *testing.T, url, name string) []view.Member {
+func holders(t *testing.T, url, name string) []interlock.Member {
 	t.Helper()
 	out, err := cli(t, url, "show", "--json", name).Output()
-	var q view.Queue
+	var q interlock.Queue
 	if err == nil {
 		err = json.Unmarshal(out, &q)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -60,9 +59,12 @@ array of objects, each as show writes it.`,
 			}
 			out := t.cmd.OutOrStdout()
 			if o.json {
-				objects := l.objects()
+				objects := []any{}
+				for _, q := range l {
+					objects = append(objects, q)
+				}
 				for _, s := range kept {
-					objects = append(objects, s.JSON())
+					objects = append(objects, s)
 				}
 				return cmp.Or(left, writeJSON(out, objects))
 			}
@@ -110,40 +112,12 @@ func listed(ctx context.Context, c *interlock.Client, prefix string) (list, erro
 func (l list) json(at time.Time) any {
 	return struct {
 		Time  time.Time `json:"time"`
-		Locks []any     `json:"locks"`
-	}{at, l.objects()}
-}
-
-func (l list) objects() []any {
-	out := []any{}
-	for _, q := range l {
-		out = append(out, view.QueueOf(q))
-	}
-	return out
+		Locks list      `json:"locks"`
+	}{at, l}
 }
 
 func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) }
-
-// state is the same for two lists that differ only in times, which some backends count anew
-// with each look.
-func (l list) state() string {
-	var all []view.Queue
-	for _, q := range l {
-		j := view.QueueOf(q)
-		j.Paused = time.Time{}
-		for _, members := range [][]view.Member{j.Holders, j.Waiters} {
-			for i := range members {
-				members[i].Since, members[i].Until = time.Time{}, time.Time{}
-			}
-		}
-		for i := range j.Overruns {
-			j.Overruns[i].Since = time.Time{}
-		}
-		all = append(all, j)
-	}
-	b, _ := json.Marshal(all)
-	return string(b)
-}
+func (l list) state() string { return view.State(l...) }
 
 func (l list) show(v display) {
 	if len(l) == 0 {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
 type leaderJSON struct {
-	Time   time.Time    `json:"time"`
-	Leader *view.Member `json:"leader"`
+	Time   time.Time         `json:"time"`
+	Leader *interlock.Member `json:"leader"`
 }
 
 func newObserve(o *options) *cobra.Command {
@@ -29,8 +30,7 @@ value that the leader has set or campaigns with, and its owner; "-" if nobody le
 				}
 				j, who := leaderJSON{Time: time.Now()}, "-"
 				if leader.ID != "" {
-					shown := view.MemberOf(leader)
-					j.Leader = &shown
+					j.Leader = &leader
 					who = view.Plain(leader.Note) + " " + view.Plain(leader.Owner)
 				}
 				if err := o.print(t.cmd, j, "%s %s", j.Time.Format(time.TimeOnly), who); err != nil || once {

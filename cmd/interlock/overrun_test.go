@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/redistest"
-	"github.com/interlock-go/interlock/internal/view"
 )
 
 // onSQLiteAndRedis runs a test on a backend that is a file, and on one that is a server.
@@ -35,7 +35,7 @@ func onSQLiteAndRedis(t *testing.T, options string, f func(t *testing.T, url str
 func overruns(t *testing.T, url, name string) int {
 	t.Helper()
 	out, err := cli(t, url, "show", "--json", name).Output()
-	var q view.Queue
+	var q interlock.Queue
 	if err == nil {
 		err = json.Unmarshal(out, &q)
 	}

@@ -26,7 +26,7 @@ they have lost it; and the barrier, the latch and the value of that name, if the
 			case err != nil:
 				return err
 			case o.json:
-				return writeJSON(t.cmd.OutOrStdout(), n.JSON())
+				return writeJSON(t.cmd.OutOrStdout(), n)
 			}
 			o.display(t.cmd.OutOrStdout()).fit(known{n}.show)
 			return nil
@@ -42,11 +42,12 @@ type known struct{ view.Name }
 func (n known) json(at time.Time) any {
 	return struct {
 		Time time.Time `json:"time"`
-		view.NameJSON
-	}{at, n.JSON()}
+		view.Name
+	}{at, n.Name}
 }
 
 func (n known) title() string { return "" }
+func (n known) state() string { return view.State(n.Queue) }
 
 func (n known) show(v display) {
 	for _, s := range n.Stored {

@@ -19,10 +19,10 @@ func storedGroup(o *options, kind, short string, subs ...*cobra.Command) *cobra.
 // told is the state in a sentence.
 func told(s view.Stored) string {
 	switch {
-	case s.Wrong != nil:
+	case s.Error != "":
 		return s.State()
 	case s.Kind == "value":
-		return fmt.Sprintf("has version %d", s.Version)
+		return fmt.Sprintf("has version %s", s.Version)
 	case s.Kind == "latch":
 		return "is set, " + s.State()
 	}

@@ -198,7 +198,7 @@ func (v display) since(t time.Time) string {
 // until is when somebody's place ends: a renewed one is shown with what is left
 // of its TTL. That of another library is not known.
 func (v display) until(m interlock.Member) string {
-	if m.Foreign && !m.Fixed {
+	if m.Until.IsZero() {
 		return "not known"
 	}
 	left := view.Short(time.Until(m.Until))

@@ -15,7 +15,6 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -200,9 +199,6 @@ func (t *top) list(ctx context.Context, after time.Time) {
 	}
 }
 
-// followEvery is the shortest time between two readings of the open lock.
-const followEvery = time.Second / 2
-
 // follow sends the states of a lock, until another is followed.
 func (t *top) follow(ctx context.Context, name string) {
 	t.unread()
@@ -211,14 +207,11 @@ func (t *top) follow(ctx context.Context, name string) {
 		return
 	}
 	go func() {
-		for ctx.Err() == nil {
-			for q, err := range t.c.Admin().Follow(ctx, name) {
-				if err == nil {
-					t.history.Look(q, time.Now())
-				}
-				t.send(ctx, topQueue{name, q, err})
-				_ = backoff.Sleep(ctx, followEvery)
+		for q, err := range view.Often(ctx, func(ctx context.Context) (interlock.Queue, error) { return t.c.Admin().Queue(ctx, name) }) {
+			if err == nil {
+				t.history.Look(q, time.Now())
 			}
+			t.send(ctx, topQueue{name, q, err})
 		}
 	}()
 }

@@ -256,7 +256,7 @@ func (m *topModel) age(t time.Time) string {
 // left is when a member's place ends.
 func (m *topModel) left(i interlock.Member) string {
 	switch left := seconds(i.Until.Sub(m.now)); {
-	case i.Foreign && !i.Fixed:
+	case i.Until.IsZero():
 		return "not known"
 	case i.Fixed:
 		return "ends " + left
@@ -326,7 +326,7 @@ func (m *topModel) past(n int) [][]span {
 		holder := owner(interlock.Member{Owner: g.Owner})
 		held := seconds(to.Sub(g.From))
 		lines = append(lines, spans(m.width, topGrants, lookPlain, span{}, span{text: from}, span{text: held},
-			span{text: holder}, span{text: g.Note}, span{text: g.Token}, span{text: end, look: l}))
+			span{text: holder}, span{text: g.Note}, span{text: view.Token(interlock.Member{Token: g.Token})}, span{text: end, look: l}))
 	}
 	return lines
 }

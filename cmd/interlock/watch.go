@@ -12,7 +12,6 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -35,10 +34,17 @@ something else has changed than the time. On a terminal, top shows more, and tak
 			}
 			w := watcher{o: o, c: t.Client, out: t.cmd.OutOrStdout(), choice: choice}
 			live := !o.json && isTerminal(w.out)
-			if t.name == "" || strings.HasSuffix(t.name, "/") {
-				return w.list(ctx, t.name, live)
-			} else if live {
-				return w.redraw(ctx, t.name)
+			switch {
+			case t.name == "" || strings.HasSuffix(t.name, "/"):
+				return w.often(ctx, live, func(ctx context.Context) (scene, error) {
+					l, err := listed(ctx, w.c, t.name)
+					return list(w.choice.Of(l, time.Now())), err
+				})
+			case live:
+				return w.often(ctx, live, func(ctx context.Context) (scene, error) {
+					n, err := view.Named(ctx, w.c, t.name)
+					return known{n}, err
+				})
 			}
 			return w.follow(ctx, t.name)
 		}),
@@ -52,6 +58,7 @@ something else has changed than the time. On a terminal, top shows more, and tak
 type scene interface {
 	json(at time.Time) any
 	title() string // what the first line says, if show does not
+	state() string // changes with all but times
 	show(display)
 }
 
@@ -80,49 +87,30 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 	return nil
 }
 
-// redraw shows a lock on the screen, as it is each second.
-func (w *watcher) redraw(ctx context.Context, name string) error {
-	for {
-		n, err := view.Named(ctx, w.c, name)
+// often shows what there is to see, once a second at most: on the screen, else when it has changed. What
+// passes once something was seen, such as a lost connection, is waited for.
+func (w *watcher) often(ctx context.Context, live bool, look func(context.Context) (scene, error)) error {
+	last := ""
+	for s, err := range view.Often(ctx, look) {
+		is := "seen"
+		switch {
+		case err != nil && (last == "" || driver.IsPermanent(err)):
+			return err
+		case err != nil:
+			continue
+		case live:
+			err = w.draw(s)
+		default:
+			if is = s.state(); is != last {
+				err = w.write(s)
+			}
+		}
 		if err != nil {
 			return err
 		}
-		if err := w.draw(known{n}); err != nil || backoff.Sleep(ctx, time.Second) != nil {
-			return err
-		}
+		last = is
 	}
-}
-
-// list shows locks: on the screen as they are each second, else when they have changed. To
-// list many takes long, and is done for a tenth of the time at most. What passes once they
-// have been listed, such as a lost connection, is waited for.
-func (w *watcher) list(ctx context.Context, prefix string, live bool) error {
-	last := ""
-	for first := true; ; first = false {
-		began := time.Now()
-		l, err := listed(ctx, w.c, prefix)
-		l = w.choice.Of(l, time.Now())
-		took := time.Since(began)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && (first || driver.IsPermanent(err)):
-			return err
-		case err != nil:
-		case live:
-			if err := w.draw(l); err != nil {
-				return err
-			}
-		case l.state() != last:
-			last = l.state()
-			if err := w.write(l); err != nil {
-				return err
-			}
-		}
-		if backoff.Sleep(ctx, max(time.Second, 9*took)) != nil {
-			return nil
-		}
-	}
+	return nil
 }
 
 // write adds a scene to the output.

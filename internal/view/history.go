@@ -22,10 +22,12 @@ const (
 // Grant is a lock in the hands of one holder, as samples have shown it. Both times are late by up to the time between two
 // samples.
 type Grant struct {
-	Name string `json:"name"`
-	ID   string `json:"id"`
-	Party
-	Token string    `json:"token,omitempty"`
+	Name  string    `json:"name"`
+	ID    string    `json:"id"`
+	Owner string    `json:"owner"`
+	Note  string    `json:"note"`
+	Units int64     `json:"units"`
+	Token uint64    `json:"token,string,omitzero"`
 	From  time.Time `json:"from"`        // the first sample that has it as a holder
 	To    time.Time `json:"to,omitzero"` // the first sample without it; zero while it is held
 	End   string    `json:"end,omitempty"`
@@ -33,18 +35,17 @@ type Grant struct {
 
 	until time.Time
 	fixed bool
-	token uint64
 }
 
 // Episode is one waiter that waits for one holder, in samples that follow each other.
 type Episode struct {
-	Name    string    `json:"name"`
-	Waiter  Member    `json:"waiter"`
-	Blocker Member    `json:"blocker"` // of several holders, the one that holds for the longest
-	From    time.Time `json:"from"`
-	To      time.Time `json:"to"` // of the last sample that has both
-	Going   bool      `json:"going"`
-	Begun   bool      `json:"begun"` // From is its beginning; else it was there already when the history began
+	Name    string           `json:"name"`
+	Waiter  interlock.Member `json:"waiter"`
+	Blocker interlock.Member `json:"blocker"` // of several holders, the one that holds for the longest
+	From    time.Time        `json:"from"`
+	To      time.Time        `json:"to"` // of the last sample that has both
+	Going   bool             `json:"going"`
+	Begun   bool             `json:"begun"` // From is its beginning; else it was there already when the history began
 }
 
 // Waited is how long the episode lasts, or has lasted.
@@ -102,7 +103,7 @@ func (h *History) Grants(name string) []Grant {
 	for _, g := range p.held {
 		all = append(all, *g)
 	}
-	slices.SortFunc(all, func(a, b Grant) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(b.token, a.token)) })
+	slices.SortFunc(all, func(a, b Grant) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(b.Token, a.Token)) })
 	return all
 }
 
@@ -184,12 +185,10 @@ func (h *History) grants(q interlock.Queue, at time.Time, begun bool) {
 		g := p.held[key]
 		if g == nil {
 			p.changed = at
-			g = &Grant{Name: q.Name, ID: m.ID, Party: Party{m.Owner, m.Note, m.Units}, Token: Token(m), From: at, Begun: begun, token: m.Token}
+			g = &Grant{Name: q.Name, ID: m.ID, Owner: m.Owner, Note: m.Note, Units: m.Units, Token: m.Token, From: at, Begun: begun}
 			p.held[key] = g
 		}
-		if g.until, g.fixed = m.Until, m.Fixed; m.Foreign && !m.Fixed {
-			g.until = time.Time{}
-		}
+		g.until, g.fixed = m.Until, m.Fixed
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.held)) {
 		if held[key] {
@@ -206,7 +205,7 @@ func (h *History) grants(q interlock.Queue, at time.Time, begun bool) {
 // end says how a grant has ended that is not there any more.
 func (h *History) end(q interlock.Queue, g *Grant, at time.Time) string {
 	for _, o := range q.Overruns {
-		if o.Token == g.token {
+		if o.Token == g.Token {
 			return Overran
 		}
 	}
@@ -239,7 +238,7 @@ func (h *History) waits(q interlock.Queue, at time.Time, begun bool, pairs map[p
 			if len(h.going) >= mostPairs {
 				return
 			}
-			e = &Episode{Name: q.Name, Waiter: MemberOf(m), Blocker: MemberOf(blocker), From: at, Going: true, Begun: begun}
+			e = &Episode{Name: q.Name, Waiter: m, Blocker: blocker, From: at, Going: true, Begun: begun}
 			h.going[of] = e
 		}
 		e.To = at

@@ -11,31 +11,39 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Stored is a value, a latch or a barrier with its state.
+// Stored is a value, a latch or a barrier with its state, without the value itself.
 type Stored struct {
-	interlock.Stored
-	Left    int64  // of a latch
-	Version uint64 // of a value
-	Bytes   int    // of a value
-	Wrong   error  // why it cannot be read
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Error   string `json:"error,omitempty"` // why it cannot be read
+	Set     bool   `json:"set,omitempty"`   // of a latch or a barrier
+	Left    *int64 `json:"left,omitempty"`
+	Exists  bool   `json:"exists,omitempty"` // of a value
+	Version string `json:"version,omitempty"`
+	Bytes   *int   `json:"bytes,omitempty"`
 }
 
-// read adds the state; what is stored may have gone meanwhile.
-func (s *Stored) read(ctx context.Context, c *interlock.Client) (there bool, err error) {
-	switch s.Kind {
+// read reads the state; what is stored may have gone meanwhile. What cannot be read is there, unless it is a barrier.
+func read(ctx context.Context, c *interlock.Client, kind, name string) (s Stored, there bool, err error) {
+	s = Stored{Name: name, Kind: kind}
+	switch kind {
 	case "barrier":
-		there, err = c.Barrier(s.Name).IsSet(ctx)
+		s.Set, err = c.Barrier(name).IsSet(ctx)
+		return s, s.Set, err
 	case "latch":
-		s.Left, there, err = c.Latch(s.Name).Count(ctx)
+		var left int64
+		left, s.Set, err = c.Latch(name).Count(ctx)
+		s.Left = &left
 	case "value":
 		var got interlock.Snapshot[[]byte]
-		got, err = interlock.NewValue[[]byte](c, s.Name).Get(ctx)
-		there, s.Version, s.Bytes = got.Exists, got.Version, len(got.Value)
+		got, err = interlock.NewValue[[]byte](c, name).Get(ctx)
+		n := len(got.Value)
+		s.Exists, s.Version, s.Bytes = got.Exists, strconv.FormatUint(got.Version, 10), &n
 	}
-	if err != nil && s.Kind != "barrier" && Alone(ctx, err) {
-		s.Wrong = err
+	if err != nil && Alone(ctx, err) {
+		return Stored{Name: name, Kind: kind, Error: Reason(err)}, true, err
 	}
-	return there || s.Wrong != nil, err
+	return s, s.Set || s.Exists, err
 }
 
 // AllStored reads what is stored below a prefix, at most so many. With an error comes what could be read.
@@ -44,10 +52,9 @@ func AllStored(ctx context.Context, c *interlock.Client, prefix string, most int
 		if err != nil || len(all) == most {
 			return all, err
 		}
-		s := Stored{Stored: found}
-		there := s.Kind == "barrier" // the list has said that it is set
-		if !there {
-			if there, err = s.read(ctx, c); err != nil && s.Wrong == nil {
+		s, there := Stored{Name: found.Name, Kind: found.Kind, Set: true}, true
+		if s.Kind != "barrier" { // the list has said that it is set
+			if s, there, err = read(ctx, c, found.Kind, found.Name); err != nil && s.Error == "" {
 				return all, err
 			}
 		}
@@ -67,57 +74,38 @@ func Alone(ctx context.Context, err error) bool {
 // State is what is stored, in a few words.
 func (s Stored) State() string {
 	switch {
-	case s.Wrong != nil:
-		return "cannot be read: " + reason(s.Wrong)
+	case s.Error != "":
+		return "cannot be read: " + s.Error
 	case s.Kind == "latch":
-		return fmt.Sprintf("%d left", s.Left)
+		return fmt.Sprintf("%d left", *s.Left)
 	case s.Kind == "value":
-		return fmt.Sprintf("version %d, %d bytes", s.Version, s.Bytes)
+		return fmt.Sprintf("version %s, %d bytes", s.Version, *s.Bytes)
 	}
 	return "set"
 }
 
-// StoredJSON is how programs see what is stored, without the value itself.
-type StoredJSON struct {
-	Name    string `json:"name"`
-	Kind    string `json:"kind"`
-	Error   string `json:"error,omitempty"`
-	Set     bool   `json:"set,omitempty"`
-	Left    *int64 `json:"left,omitempty"`
-	Exists  bool   `json:"exists,omitempty"`
-	Version string `json:"version,omitempty"`
-	Bytes   *int   `json:"bytes,omitempty"`
-}
+// Reason is an error without what the library was called for.
+func Reason(err error) string { return strings.TrimPrefix(Why(err).Error(), "interlock: ") }
 
-// JSON is what is stored, for programs.
-func (s Stored) JSON() StoredJSON {
-	j := StoredJSON{Name: s.Name, Kind: s.Kind}
-	switch {
-	case s.Wrong != nil:
-		j.Error = reason(s.Wrong)
-	case s.Kind == "latch":
-		j.Set, j.Left = true, &s.Left
-	case s.Kind == "value":
-		j.Exists, j.Version, j.Bytes = true, strconv.FormatUint(s.Version, 10), &s.Bytes
-	default:
-		j.Set = true
-	}
-	return j
-}
-
-// reason is an error without what the library was called for.
-func reason(err error) string {
+// Why is what has failed, of an error of the library.
+func Why(err error) error {
 	var e *interlock.Error
 	if errors.As(err, &e) {
-		err = e.Err
+		return e.Err
 	}
-	return strings.TrimPrefix(err.Error(), "interlock: ")
+	return err
 }
 
 // Name is all that has one name.
 type Name struct {
 	interlock.Queue
-	Stored []Stored
+	Barrier string `json:"barrier,omitempty"`       // set
+	Latch   *int64 `json:"latch,omitempty"`         // the count
+	Version string `json:"value_version,omitempty"` // of the value
+
+	Unreadable map[string]string `json:"unreadable,omitempty"` // kinds, and why
+
+	Stored []Stored `json:"-"` // the same
 }
 
 // Named reads all that has a name.
@@ -132,47 +120,30 @@ func Named(ctx context.Context, c *interlock.Client, name string) (Name, error) 
 // Besides adds to a lock what else has its name. What the backend cannot have there, such as a barrier of Curator where a
 // lock is, is not there.
 func Besides(ctx context.Context, c *interlock.Client, q interlock.Queue) (Name, error) {
-	n := Name{Queue: q}
+	n := Name{Queue: q, Unreadable: map[string]string{}}
 	for _, kind := range []string{"barrier", "latch", "value"} {
-		s := Stored{Stored: interlock.Stored{Kind: kind, Name: q.Name}}
-		there, err := s.read(ctx, c)
+		s, there, err := read(ctx, c, kind, q.Name)
 		switch {
 		case kind == "barrier" && driver.IsPermanent(err):
-		case err != nil && s.Wrong == nil:
+			continue
+		case err != nil && s.Error == "":
 			return n, err
 		case errors.Is(err, errors.ErrUnsupported):
 			return n, nil // the backend has locks only
-		case there:
-			n.Stored = append(n.Stored, s)
+		case !there:
+			continue
+		}
+		n.Stored = append(n.Stored, s)
+		switch {
+		case s.Error != "":
+			n.Unreadable[kind] = s.Error
+		case kind == "barrier":
+			n.Barrier = "set"
+		case kind == "latch":
+			n.Latch = s.Left
+		default:
+			n.Version = s.Version
 		}
 	}
 	return n, nil
-}
-
-// NameJSON is how programs see a name.
-type NameJSON struct {
-	Queue
-	Barrier string `json:"barrier,omitempty"`       // set
-	Latch   *int64 `json:"latch,omitempty"`         // the count
-	Version string `json:"value_version,omitempty"` // of the value
-
-	Unreadable map[string]string `json:"unreadable,omitempty"` // kinds, and why
-}
-
-// JSON is all that has one name, for programs.
-func (n Name) JSON() NameJSON {
-	j := NameJSON{Queue: QueueOf(n.Queue), Unreadable: map[string]string{}}
-	for _, s := range n.Stored {
-		switch {
-		case s.Wrong != nil:
-			j.Unreadable[s.Kind] = reason(s.Wrong)
-		case s.Kind == "barrier":
-			j.Barrier = "set"
-		case s.Kind == "latch":
-			j.Latch = &s.Left
-		default:
-			j.Version = strconv.FormatUint(s.Version, 10)
-		}
-	}
-	return j
 }

@@ -320,17 +320,8 @@ func TestWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// Promise: programs see what people see: no time that is not known, no token of a waiter, the side or part of a lock.
-func TestWhatProgramsSee(t *testing.T) {
-	foreign := interlock.Member{ID: "f", Foreign: true, Until: at(5)}
-	fixed := interlock.Member{ID: "g", Foreign: true, Fixed: true, Until: at(5)}
-	q := QueueOf(interlock.Queue{Name: "x", Holders: []interlock.Member{holder("h", 0, 1<<60), foreign, fixed}, Waiters: []interlock.Member{member("w", 1)}})
-	if q.Holders[0].Token != "1152921504606846976" || q.Waiters[0].Token != "" || q.Holders[0].Until.IsZero() {
-		t.Errorf("%+v", q)
-	}
-	if !q.Holders[1].Until.IsZero() || q.Holders[2].Until.IsZero() {
-		t.Errorf("of another library: %+v", q.Holders[1:])
-	}
+// Promise: people see the side or part of a lock.
+func TestWhatIsHeld(t *testing.T) {
 	for want, of := range map[string]struct {
 		kind            string
 		units, capacity int64
@@ -339,6 +330,29 @@ func TestWhatProgramsSee(t *testing.T) {
 	} {
 		if got := Held(interlock.Queue{Kind: of.kind, Capacity: of.capacity}, interlock.Member{Units: of.units}); got != want {
 			t.Errorf("%+v is %q, want %q", of, got, want)
+		}
+	}
+}
+
+// Promise: a state changes with all but times, and with the begin and the end of a pause.
+func TestAStateIsWithoutTimes(t *testing.T) {
+	of := func(s int, change func(*interlock.Queue)) string {
+		m := member("h", s)
+		m.Until = at(s)
+		q := interlock.Queue{Name: "a", Holders: []interlock.Member{m}, Waiters: []interlock.Member{m}, Overruns: []interlock.Overrun{{Since: at(s)}}, Paused: at(s)}
+		change(&q)
+		return State(q)
+	}
+	is := of(1, func(*interlock.Queue) {})
+	if of(2, func(*interlock.Queue) {}) != is {
+		t.Error("it changes with times")
+	}
+	for what, change := range map[string]func(*interlock.Queue){
+		"a note":  func(q *interlock.Queue) { q.Holders[0].Note = "other" },
+		"a pause": func(q *interlock.Queue) { q.Paused = time.Time{} },
+	} {
+		if of(1, change) == is {
+			t.Errorf("%s does not change it", what)
 		}
 	}
 }
