@@ -16,6 +16,10 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
+func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 // Join makes the key of a ticket, and reads the queue if that is short. What is to be known of a longer one it reads
 // afterwards, since a transaction that sorts a queue would hold up the server.
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {

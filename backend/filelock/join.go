@@ -10,6 +10,10 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
+func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	for {
 		st, unlocking, err := s.join(ctx, j)

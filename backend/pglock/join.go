@@ -8,6 +8,10 @@ import (
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
+func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	for {
 		got, err := s.numbers(ctx, "join", statusNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session.ID, text(j.Session.Owner),

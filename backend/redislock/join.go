@@ -41,6 +41,10 @@ func (t tag) leftMark(clean bool) string {
 	return mark + strconv.FormatUint(uint64(t&tagToken), 10)
 }
 
+func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 // Join takes the short way if it is probably open.
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	q := s.queue(j.Queue)

@@ -7,6 +7,10 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
+func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 // Join is one exchange, and more only if the queue is full of the dead.
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	for {

@@ -11,11 +11,17 @@ import (
 )
 
 // ready is a store whose exchanges take no time.
-type ready struct{ exchange.Store }
+type ready struct {
+	exchange.Store
+	exchange.Changer
+}
 
 func (ready) Traits() exchange.Traits { return exchange.Traits{Bounded: true} }
 func (ready) Begin(context.Context, exchange.Session) (exchange.Begun, error) {
 	return exchange.Begun{}, nil
+}
+func (r ready) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, r, changes, answer)
 }
 func (ready) Leave(context.Context, exchange.Leave) (bool, error) { return false, nil }
 func (ready) Close()                                              {}

@@ -18,34 +18,24 @@ func call[T any](ctx context.Context, d *Driver, exchange func(context.Context) 
 	}, exchange)
 }
 
-// callStore is call for a method of the store, such as Store.Leave, and its argument: so the exchanges of
-// one lock make no closures.
+// callStore is call for a method of the store, such as Store.Settle, and its argument.
 func callStore[A, T any](ctx context.Context, d *Driver, exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
-	release, err := d.room(ctx, "")
+	release, err := d.room(ctx)
 	if err != nil {
 		return result, err
 	}
 	return callWithin(ctx, d, release, exchange, arg)
 }
 
-// room waits until the limits allow an exchange, which is a Join if a queue is named: only a few Joins of
-// one queue are under way at the same time. An exchange of a store that is Bounded needs no room.
-func (d *Driver) room(ctx context.Context, queue string) (release func(), err error) {
+// room waits until the limits allow an exchange. One of a store that is Bounded needs no room.
+func (d *Driver) room(ctx context.Context) (release func(), err error) {
 	if err := d.usable(ctx); err != nil || d.traits.Bounded {
 		return func() {}, err
 	}
-	leave := func() {}
-	if queue != "" {
-		if leave, err = d.joins.acquire(ctx, d.ctx, queue); err != nil {
-			return nil, d.failed(ctx, err)
-		}
-	}
-	done, err := d.limiter.acquire(ctx, d.ctx)
-	if err != nil {
-		leave()
+	if release, err = d.limiter.acquire(ctx, d.ctx); err != nil {
 		return nil, d.failed(ctx, err)
 	}
-	return func() { done(); leave() }, nil
+	return release, nil
 }
 
 // callWithin makes an exchange that has room, and calls release when it has ended, which may be after
@@ -109,7 +99,7 @@ func detached[A, T any](ctx context.Context, d *Driver, release func(), exchange
 		return r.result, r.err
 	default:
 	}
-	time.AfterFunc(lingers(ctx), cut)
+	time.AfterFunc(classOf(ctx).lingers(), cut)
 	return none, ctx.Err()
 }
 
@@ -120,8 +110,8 @@ const Linger = 6 * time.Second
 
 // lingers is shorter for what is held: its connection may lead nowhere, and the next try needs
 // another one soon.
-func lingers(ctx context.Context) time.Duration {
-	if c := classOf(ctx); c == heartbeat || c == ofHolder {
+func (c class) lingers() time.Duration {
+	if c == heartbeat || c == ofHolder {
 		return Linger / 6
 	}
 	return Linger

@@ -18,8 +18,7 @@ import (
 type Driver struct {
 	store   Store
 	traits  Traits
-	detach  Detacher   // nil: the store is none, and so on
-	batches Withdrawer // the same
+	detach  Detacher // nil: the store is none
 	mailbox string
 	now     func() driver.Instant
 
@@ -35,12 +34,14 @@ type Driver struct {
 	repeats   bool     // see Repeat
 	joins     queueLimiter
 
-	mu          sync.Mutex
-	entries     map[string]*entry                // by ID of the ticket
-	numbers     map[uint64]*entry                // the same, by number
-	resyncs     int                              // how many there were
-	heeding     bool                             // see heed
-	withdrawals map[batch]map[string]*withdrawal // that wait for an exchange, by ID of the ticket
+	gathering sync.Mutex
+	lanes     map[laneOf]*lane
+
+	mu      sync.Mutex
+	entries map[string]*entry // by ID of the ticket
+	numbers map[uint64]*entry // the same, by number
+	resyncs int               // how many there were
+	heeding bool              // see heed
 }
 
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as
@@ -48,7 +49,7 @@ type Driver struct {
 func New(store Store, mailbox string) *Driver {
 	d := &Driver{
 		store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{},
-		joins: queueLimiter{queues: map[string]*queueRoom{}}, withdrawals: map[batch]map[string]*withdrawal{},
+		joins: queueLimiter{queues: map[string]*queueRoom{}}, lanes: map[laneOf]*lane{},
 	}
 	if s, ok := store.(Traited); ok {
 		d.traits = s.Traits()
@@ -57,7 +58,6 @@ func New(store Store, mailbox string) *Driver {
 		d.traits.PerRenew = perLook
 	}
 	d.detach, _ = store.(Detacher)
-	d.batches, _ = store.(Withdrawer)
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.topics = follow.New(d.usable, d.ctx.Done())
 	d.topics.Keep = d.traits.Topics

@@ -37,11 +37,11 @@ type entry struct {
 
 	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive after its
 	// caller has returned.
-	wasSent  bool           // one may have reached the backend
-	noReply  bool           // one that may have reached it got no reply: it may still arrive
-	begun    driver.Instant // when the last one began
-	underWay int            // calls of Join that have not returned
-	ended    chan struct{}  // of the last one that has returned: closed when its exchange ends
+	wasSent  bool            // one may have reached the backend
+	noReply  bool            // one that may have reached it got no reply: it may still arrive
+	begun    driver.Instant  // when the last one began
+	underWay int             // calls of Join that have not returned
+	ended    <-chan struct{} // of the last one that has returned: closed when its exchange ends
 
 	// Its end.
 	fixed bool           // it has a fixed end

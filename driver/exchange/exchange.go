@@ -40,7 +40,7 @@
 //     session has its end, its TTL and its mailbox. Without rows of sessions, a ticket has an end
 //     in any case, and the owner, TTL and mailbox of its session: there is less to write. If one row
 //     has a queue with all its tickets, package rows has the exchanges.
-//  2. Write Begin, Join and Leave for one client. Then the tests of one lock pass.
+//  2. Write Begin, and Change by [Each] with Join and Leave of a [Changer], for one client. Then the tests of one lock pass.
 //  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
 //  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a
 //     dead holder grants the next waiters.
@@ -49,9 +49,8 @@
 //  6. Write what is seldom: Shrink, Keep, End, Ask, Raise.
 //  7. Write Load, Swap, Read, List, Cells, Check and Explain.
 //  8. Write the optional interfaces that the backend needs: [Detacher] if one end is that of all
-//     tickets of a session, [Tidier] if rows do not go away by themselves, [Resizer] if permits can be changed, [Withdrawer] if a
-//     crowd of waiters that leave one by one would keep a queue busy. [Traited] says what else
-//     differs.
+//     tickets of a session, [Tidier] if rows do not go away by themselves, [Resizer] if permits can be changed. [Traited] says what else
+//     differs: Traits.Together, if several changes can share a round trip or a commit.
 //  9. Run drivertest and drivertest/primitives on [New] of it, against a real server.
 //
 // # What must hold
@@ -104,7 +103,6 @@ package exchange
 
 import (
 	"context"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -115,7 +113,7 @@ import (
 // Each method is one exchange, unless it says otherwise. Methods may be called concurrently, and
 // their arguments were checked. An error of package driver means what it means there; any other
 // error leaves open whether the exchange took effect, and the client repeats it. A method
-// whose context ends returns soon. Join, Leave, Withdraw, Shrink, Keep and Renew return
+// whose context ends returns soon. Change and Renew return
 // driver.ErrSession if their session is over, or has no row; a backend without rows of sessions
 // does so only if it has proofs of life ([Begun].Liveness).
 //
@@ -138,34 +136,15 @@ type Store interface {
 	// is called again, since its reply was lost, the tickets do not stand any more.
 	End(ctx context.Context, s Session, tickets []Leave) (queues []string, err error)
 
-	// Join puts a ticket at the end of its queue. Session.Join calls it, and repeats it with
-	// j.Retry after an error: then the ticket may stand already, and is returned as it stands. A
-	// queue that was not settled first seems to be full of the dead. It returns driver.ErrBusy,
-	// ErrGone, ErrMismatch and ErrSession as driver.Session.Join does, and [ErrTokens]. An ID that is
-	// that of a ticket of another session: ErrGone. Two things differ: a waiter that is found with
-	// NoWait may be returned, and ErrBusy leaves no tombstone; the client has the ticket leave.
+	// Change makes changes, and answers each as soon as it is known, in any order, before it returns: what that is
+	// to do stands at [Changer]. Most lists have one change. Several are Leaves of waiters of one queue, or
+	// were gathered while another list was under way, Traits.Together at most; changes of the
+	// same queue stay in their order. [Each] is enough for a Store that makes each change by itself.
 	//
-	// Without rows of sessions, a Join that finds its ticket extends it: the client counts the ticket
-	// as renewed then. Else another client would hold while this one is proven to.
-	Join(ctx context.Context, j Join) (Status, error)
-
-	// Leave takes a ticket out and grants the next waiters. Session.Leave calls it for a holder,
-	// and for a ticket whose Join may still be under way: then l asks for a tombstone. Without one
-	// that Join would make a ticket that no caller knows. The ticket is one of the session, or has
-	// a fixed end. A ticket that does not stand: driver.ErrGone, and the tombstone.
-	Leave(ctx context.Context, l Leave) (unsettled bool, err error)
-
-	// Shrink reduces a ticket of the session to fewer units, and grants the next waiters. Session.Shrink
-	// calls it. As many units or more change nothing, so that it may be repeated. A ticket of another
-	// session: driver.ErrGone. Without the grants, waiters that fit would wait until the next exchange of
-	// their queue.
-	Shrink(ctx context.Context, s Session, t Ref, units int64) (unsettled bool, err error)
-
-	// Keep gives a holder a fixed end, d from now. Session.Keep calls it, for a ticket of the
-	// session, or for one of another session that has a fixed end. The ticket may outlive its
-	// session, whose owner is shown for it. A waiter: [ErrNotHeld]. A ticket that is evicted and
-	// would end later than without this: driver.ErrGone; else an eviction could be undone.
-	Keep(ctx context.Context, s Session, t Ref, d time.Duration) error
+	// A change costs the others of its list nothing: one that is refused does not undo them, and one that would have to
+	// wait, since its queue is locked or long, is not waited for. It is answered with [ErrAlone], has no effect, and
+	// comes again as a list of one. If the reply is lost, each is answered with that error.
+	Change(ctx context.Context, changes []Change, answer func(i int, a Answer))
 
 	// Renew extends the session by one TTL from now, and then reads the status of tickets, in
 	// their order. Each heartbeat calls it; so it waits for no queue, which another client may

@@ -37,7 +37,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if s.isOver() { // Close was called meanwhile, and may not have known of the ticket
 		if err == nil {
 			l := Leave{Ref: s.d.refOf(e), Session: s.row}
-			_, _ = callStore(ctx, s.d, Store.Leave, l)
+			s.d.make(ctx, laneOf{class: ofHolder}, &l)
 			s.hasLeft(l.Ref)
 		}
 		return driver.Ticket{}, driver.ErrSession
@@ -63,25 +63,13 @@ func (s *session) rejoin(ctx context.Context, e *entry) (driver.Ticket, error) {
 // join sends a Join and takes its reply.
 func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver.Ticket, error) {
 	s.awaitEarlierJoin(ctx, e)
-	var st Status
-	var sent, renewed driver.Instant // 0: it was not sent
-	var resyncs int
-	var before bool         // whether an earlier one may have been sent
-	var ended chan struct{} // nil: the exchange ends when it returns
-	release, err := s.d.room(ctx, e.queue)
-	if err == nil {
-		s.d.mu.Lock()
-		before, e.wasSent, sent = e.wasSent, true, s.d.now()
-		e.begun, renewed, resyncs = sent, s.proof, s.d.resyncs
-		s.d.mu.Unlock()
-		if !s.d.traits.Bounded {
-			c := make(chan struct{})
-			ended = c
-			free := release
-			release = func() { free(); close(c) }
-		}
-		st, err = callWithin(ctx, s.d, release, Store.Join, Join{Request: *r, Session: s.row, Number: e.number})
-	}
+	s.d.mu.Lock()
+	before, sent := e.wasSent, s.d.now()
+	e.wasSent, e.begun = true, sent
+	renewed, resyncs := s.proof, s.d.resyncs
+	s.d.mu.Unlock()
+	m := s.d.make(ctx, laneOf{}, &Join{Request: *r, Session: s.row, Number: e.number})
+	st, err := m.Status, m.Err
 	_ = s.noteOver(err)
 	if st.Unsettled {
 		defer s.d.settle(e.queue)
@@ -89,8 +77,8 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	e.underWay--
-	if sent != 0 {
-		e.ended = ended
+	if !m.unsent {
+		e.ended = m.ended
 	}
 	switch {
 	case err == nil && e.state == gone: // the ticket was left, or removed, before this reply
@@ -98,7 +86,7 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	case err == nil:
 	case errors.Is(err, driver.ErrGone):
 		s.d.retire(e)
-	case errors.As(err, new(notSent)):
+	case m.unsent, errors.As(err, new(notSent)):
 		if e.state == unknown && !e.mayArrive() {
 			e.wasSent = before
 		}
@@ -136,9 +124,6 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 // awaitEarlierJoin waits for the exchange of an earlier Join of the ticket, whose caller has given
 // up. A Join that overtook it would find no ticket, and then there would be one.
 func (s *session) awaitEarlierJoin(ctx context.Context, e *entry) {
-	if s.d.traits.Bounded {
-		return // it has ended with its call
-	}
 	s.d.mu.Lock()
 	ended := e.ended
 	s.d.mu.Unlock()

@@ -17,24 +17,22 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 	if !sent {
 		return driver.ErrGone
 	}
-	var unsettled bool
-	var err error
-	if state == waiting && l.Tombstone == 0 && s.d.batches != nil {
-		err = s.withdraw(ctx, l.Ref, clean)
-	} else {
-		of := ofWaiter
-		if state == held {
-			of = ofHolder
-		}
-		unsettled, err = callStore(s.d.with(ctx, of), s.d, Store.Leave, l)
+	of := laneOf{class: ofWaiter}
+	switch {
+	case state == held:
+		of.class = ofHolder
+	case state == waiting && l.Tombstone == 0:
+		l.Withdraws = true
+		of.s, of.queue, of.clean = s, t.Queue, clean
 	}
-	if unsettled {
+	m := s.d.make(ctx, of, &l)
+	if m.Unsettled {
 		s.d.settle(t.Queue)
 	}
-	if err == nil || errors.Is(err, driver.ErrGone) {
+	if m.Err == nil || errors.Is(m.Err, driver.ErrGone) {
 		s.hasLeft(l.Ref)
 	}
-	return s.noteOver(err)
+	return s.noteOver(m.Err)
 }
 
 // leaving adds what the client knows of a ticket that is to leave. It needs a tombstone if a Join of

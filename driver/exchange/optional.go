@@ -1,6 +1,9 @@
 package exchange
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Detacher is a [Store] with rows of sessions: a heartbeat extends all tickets of its session that
 // have no end of their own, and so those, too, that the caller has not named.
@@ -20,14 +23,6 @@ type Detacher interface {
 	// call it when the history has changed: the new server may not know that a ticket has left.
 	// A ticket that is missing in the answer would be extended for ever. It may be slow.
 	Tickets(ctx context.Context, s Session) ([]Ref, error)
-}
-
-// Withdrawer is a [Store] that takes out many waiters in one exchange.
-type Withdrawer interface {
-	// Withdraw is Leave for waiters of one queue, or tickets that were waiters a moment ago; gone
-	// says which did not stand. Session.Leave gathers the waiters of a crowd that gives up: one by
-	// one they would each get the grant, in vain. The IDs are of the session; other tickets stay.
-	Withdraw(ctx context.Context, s Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error)
 }
 
 // Tidier is a [Store] with rows that do not go away by themselves.
@@ -96,6 +91,12 @@ type Traits struct {
 	// WithSession: a ticket without an end of its own ends with its session, also if that is sooner
 	// than one TTL after its Join. So only heartbeats prove it.
 	WithSession bool
+
+	// Together is how many changes of different queues one call of Change may have; 0: one, so that each is an exchange
+	// of its own. While an exchange is under way the client gathers more, for as long as that takes, or for Patience if
+	// that is less and not 0: an exchange may be stuck that has to do with none of them.
+	Together int
+	Patience time.Duration
 
 	PerRenew int // how many tickets one call of Renew or Look may be asked about; 0: 1000
 	Topics   int // how many topics are kept for the next call that follows or watches the same

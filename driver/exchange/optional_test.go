@@ -72,6 +72,10 @@ func (l *like) Begin(ctx context.Context, s exchange.Session) (exchange.Begun, e
 	return begun, err
 }
 
+func (l *like) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, l, changes, answer)
+}
+
 func (l *like) Join(ctx context.Context, _ exchange.Join) (exchange.Status, error) {
 	<-ctx.Done()
 	return exchange.Status{}, fmt.Errorf("the file is locked by process 7: %w", ctx.Err())

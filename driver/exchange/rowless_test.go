@@ -189,9 +189,13 @@ func TestATicketIsNamedWithItsTag(t *testing.T) {
 // changing is a store whose tickets can be shrunk and kept.
 type changing struct {
 	rowless
+	exchange.Changer
 	tag *uint64 // with which the last Look named a ticket
 }
 
+func (c changing) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, c, changes, answer)
+}
 func (c changing) Join(context.Context, exchange.Join) (exchange.Status, error) {
 	return exchange.Status{State: exchange.Held, Token: 7, Tag: 1}, nil
 }
@@ -212,7 +216,7 @@ func TestAChangedTicketIsNamedWithoutItsTag(t *testing.T) {
 		"Shrink": func(ctx context.Context, s *driver.Opened, k driver.Ticket) error { return s.Shrink(ctx, k, 1) },
 		"Keep":   func(ctx context.Context, s *driver.Opened, k driver.Ticket) error { return s.Keep(ctx, k, time.Hour) },
 	} {
-		c := changing{rowless{Store: exchangetest.NewWorld().Store()}, new(uint64)}
+		c := changing{rowless: rowless{Store: exchangetest.NewWorld().Store()}, tag: new(uint64)}
 		s := over(t, c)
 		r := request()
 		k := errtest.Must(s.Join(t.Context(), r))(t)

@@ -39,6 +39,12 @@ func newScripted() *scripted { return &scripted{Store: exchangetest.NewWorld().S
 
 func (s *scripted) Driver() *exchange.Driver { return exchangetest.DriverOf(s) }
 
+func (s *scripted) Traits() exchange.Traits { return exchange.Traits{} }
+
+func (s *scripted) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 func (s *scripted) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
 	if s.Script.Begin != nil {
 		return s.Script.Begin(ctx, o)

@@ -43,11 +43,15 @@ func TestSettlingBesideSettling(t *testing.T) {
 // unsettled is a store that finds each queue unsettled, and refuses calls with an error.
 type unsettled struct {
 	exchange.Store
+	exchange.Changer
 	status  exchange.Status
 	refuses error
 	settles atomic.Int32
 }
 
+func (u *unsettled) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, u, changes, answer)
+}
 func (u *unsettled) Join(context.Context, exchange.Join) (exchange.Status, error) {
 	return u.status, u.refuses
 }

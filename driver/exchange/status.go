@@ -47,8 +47,23 @@ type Leave struct {
 	Session   Session
 	Clean     bool
 	Waited    bool          // it was a waiter: then there were other tickets in its queue
+	Withdraws bool          // it is one that gives up, and needs no tombstone
 	Tombstone time.Duration // for how long a Join with its ID is refused; 0: not
 	Unfixed   bool          // of a holder that End names: with a fixed end, which the client may not know, it stays
+}
+
+// Shrink reduces a ticket to fewer units.
+type Shrink struct {
+	Ref
+	Session Session
+	Units   int64
+}
+
+// Keep gives a ticket a fixed end.
+type Keep struct {
+	Ref
+	Session Session // its owner is shown for the ticket
+	For     time.Duration
 }
 
 // State is whether a ticket is held.

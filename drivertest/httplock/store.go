@@ -109,6 +109,10 @@ func (s *store) End(ctx context.Context, _ exchange.Session, tickets []exchange.
 	return nil, s.do(ctx, "End", tickets)
 }
 
+func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, s, changes, answer)
+}
+
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
 	return ask[exchange.Status](ctx, s, inQueue("Join", j.Queue), j)
 }

@@ -18,15 +18,15 @@ func Try(ctx context.Context, s exchange.Store, mailbox, name string) error {
 	ref := func() exchange.Ref { return exchange.Ref{Queue: name, ID: exchange.NewID()} }
 	holder, waiter, again := ref(), ref(), ref()
 	join := func(ref *exchange.Ref) error {
-		st, err := s.Join(ctx, exchange.Join{
+		a := exchange.Alone(ctx, s, &exchange.Join{
 			Request: driver.Request{ID: ref.ID, Queue: ref.Queue, Kind: driver.Mutex, Units: 1, Capacity: 1, Retry: ref == &waiter},
 			Session: session, Number: exchange.NewNumber(),
 		})
-		ref.Tag = st.Tag
-		return err
+		ref.Tag = a.Tag
+		return a.Err
 	}
 	leave := func(ref exchange.Ref) error {
-		_, err := s.Leave(ctx, exchange.Leave{Ref: ref, Session: session, Clean: true})
+		err := exchange.Alone(ctx, s, &exchange.Leave{Ref: ref, Session: session, Clean: true}).Err
 		if errors.Is(err, driver.ErrGone) { // its time has passed
 			err = nil
 		}
@@ -55,8 +55,13 @@ func Try(ctx context.Context, s exchange.Store, mailbox, name string) error {
 		}},
 		{"wait for a lock", func() error { return join(&waiter) }},
 		{"renew a lock", func() error { _, err := s.Renew(ctx, session, []exchange.Ref{holder, waiter}, 2); return err }},
-		{"give back permits", func() error { _, err := s.Shrink(ctx, session, holder, 1); return err }},
-		{"bound a lock", func() error { holder.Tag = 0; return s.Keep(ctx, session, holder, time.Millisecond) }},
+		{"give back permits", func() error {
+			return exchange.Alone(ctx, s, &exchange.Shrink{Ref: holder, Session: session, Units: 1}).Err
+		}},
+		{"bound a lock", func() error {
+			holder.Tag = 0
+			return exchange.Alone(ctx, s, &exchange.Keep{Ref: holder, Session: session, For: time.Millisecond}).Err
+		}},
 		{"take a lock from the dead", func() error { time.Sleep(2 * time.Millisecond); _, err := s.Settle(ctx, holder.Queue); return err }},
 		{"release a lock", func() error { return cmp.Or(leave(holder), leave(waiter)) }},
 		{"acquire a lock once more", func() error { return join(&again) }},

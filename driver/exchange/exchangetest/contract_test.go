@@ -31,6 +31,8 @@ var scenarios = map[exchangetest.Fault]func(*testing.T, *exchangetest.World) str
 	exchangetest.Sent:      joinThatIsRepeatedAfterAHeartbeat,
 	exchangetest.Expired:   joinThatComesAgain,
 
+	exchangetest.Apart:           joinBesideOneThatIsRefused,
+	exchangetest.LostTogether:    leavesWhoseReplyIsLost,
 	exchangetest.Copy:            joinThatComesTwice,
 	exchangetest.AttachExpired:   attachOfWhatHasExpired,
 	exchangetest.RemovedAtExpiry: endThatIsNoEviction,

@@ -52,6 +52,9 @@ const (
 	AttachExpired   Fault = "AttachExpired"   // a stray that has expired ends with its session again
 	RemovedAtExpiry Fault = "RemovedAtExpiry" // Removed is sent for a ticket that has expired
 
+	Apart        Fault = "Apart"        // a change that is refused has those behind it in its list refused
+	LostTogether Fault = "LostTogether" // a list whose reply is lost is answered
+
 	GrantInWithdraw Fault = "GrantInWithdraw" // waiters leave that do not fit, and those behind them are not granted
 	GrantInResize   Fault = "GrantInResize"   // the capacity is raised, and no waiter is granted
 	GrantInAsk      Fault = "GrantInAsk"      // a holder is removed, and no waiter is granted
@@ -76,7 +79,7 @@ var Faults = []Fault{
 	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
 	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Resize, Read, Load,
 	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
-	Copy, EndQueues, AttachExpired, RemovedAtExpiry, GrantInWithdraw, GrantInAsk, GrantInResize, ReadFirst,
+	Copy, EndQueues, AttachExpired, RemovedAtExpiry, Apart, LostTogether, GrantInWithdraw, GrantInAsk, GrantInResize, ReadFirst,
 	Sent, Expired, Extend, Leavers, GrantInEnd,
 	Confirm, RaiseAll, Liveness,
 }
@@ -84,5 +87,5 @@ var Faults = []Fault{
 // InScenarios are those that no rule of drivertest can bring about: the tests of this package do.
 var InScenarios = []Fault{
 	Atomic, Alone, OneClock, OneEnd, NeverBack, NotBefore, Tickets, Tidy, Listen, Explain, Check, Close,
-	Copy, AttachExpired, RemovedAtExpiry, ReadFirst, Sent, Expired, Confirm, Liveness,
+	Copy, AttachExpired, RemovedAtExpiry, Apart, LostTogether, ReadFirst, Sent, Expired, Confirm, Liveness,
 }

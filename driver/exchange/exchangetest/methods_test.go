@@ -41,6 +41,10 @@ type forgetful struct{ *exchangetest.Store }
 
 func (f forgetful) Driver() *exchange.Driver { return exchangetest.DriverOf(f) }
 
+func (f forgetful) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	exchange.Each(ctx, f, changes, answer)
+}
+
 func (forgetful) Leave(context.Context, exchange.Leave) (bool, error) { return false, nil }
 
 // A replica takes over that has not received a Leave: the ticket stands again, and heartbeats of
@@ -185,14 +189,14 @@ func joinThatComesAgain(t *testing.T, w *exchangetest.World) string {
 		t.Fatal(err)
 	}
 	j := exchange.Join{Request: request(), Session: session, Number: 1}
-	if st, err := store.Join(t.Context(), j); err != nil || st.State != exchange.Held {
-		t.Fatal(st, err)
+	if a := exchange.Alone(t.Context(), store, &j); a.Err != nil || a.State != exchange.Held {
+		t.Fatal(a)
 	}
 	time.Sleep(ttl * 3 / 2)
 	if _, err := store.Settle(t.Context(), j.Queue); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Join(t.Context(), j); err == nil {
+	if a := exchange.Alone(t.Context(), store, &j); a.Err == nil {
 		return "a copy of a Join has made a ticket anew that had expired"
 	}
 	return ""

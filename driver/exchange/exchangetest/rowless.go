@@ -31,7 +31,7 @@ func (r *Rowless) Driver() *exchange.Driver { return DriverOf(r) }
 
 // Traits implements [exchange.Traited].
 func (r *Rowless) Traits() exchange.Traits {
-	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true}
+	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, Together: 8}
 }
 
 // Begin implements [exchange.Store].

@@ -1,6 +1,7 @@
 package exchangetest_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,79 @@ func heartbeatAtTheEndOfItsSession(t *testing.T, w *exchangetest.World) string {
 	release()
 	if proof, ok := <-kept; ok && a.d.Now() < proof.Add(ttl) && held.Load() {
 		return "a holder is told that it is kept, and another client holds, too"
+	}
+	return ""
+}
+
+// gather has calls go together over a network: the first of them is under way, without a reply, until the others wait.
+func gather(w *exchangetest.World, n exchangetest.Network, calls ...func()) {
+	resume := w.HoldReplies()
+	var all sync.WaitGroup
+	for _, call := range calls {
+		all.Go(call)
+		synctest.Wait()
+	}
+	w.Disturb(n)
+	resume()
+	all.Wait()
+	w.Disturb(exchangetest.Network{})
+}
+
+// named asks for a mutex of another name.
+func named(queue string) driver.Request {
+	r := request()
+	r.Queue = queue
+	return r
+}
+
+// Several Joins go together, and one of them is refused.
+func joinBesideOneThatIsRefused(t *testing.T, w *exchangetest.World) string {
+	a, b := open(t, w), open(t, w)
+	join(t, b)
+	var refused, beside error
+	gather(w, exchangetest.Network{},
+		func() { _, _ = a.Join(t.Context(), named("first")) },
+		func() {
+			r := request()
+			r.NoWait = true
+			_, refused = a.Join(t.Context(), r)
+		},
+		func() { _, beside = a.Join(t.Context(), named("free")) })
+	if refused != driver.ErrBusy {
+		t.Error(refused)
+	}
+	if beside != nil {
+		return "a Join of a free lock is refused, too: " + beside.Error()
+	}
+	return ""
+}
+
+// Several Leaves go together, and do not arrive.
+func leavesWhoseReplyIsLost(t *testing.T, w *exchangetest.World) string {
+	a, b := open(t, w), open(t, w)
+	var all []driver.Ticket
+	for _, queue := range []string{"first", "second", "third"} {
+		k, err := a.Join(t.Context(), named(queue))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, k)
+	}
+	said := make([]error, len(all))
+	var calls []func()
+	for i, k := range all {
+		calls = append(calls, func() { said[i] = a.Leave(t.Context(), k, true) })
+	}
+	gather(w, exchangetest.Network{LoseRequest: 1}, calls...)
+	for i, k := range all {
+		r := named(k.Queue)
+		r.NoWait = true
+		if _, err := b.Join(t.Context(), r); said[i] == nil && err != nil {
+			return "a Leave that did not arrive is said to be done: " + err.Error()
+		}
+	}
+	if said[0] != nil || said[1] == nil || said[2] == nil {
+		t.Errorf("the Leaves say %v", said)
 	}
 	return ""
 }

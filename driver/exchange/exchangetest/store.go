@@ -23,6 +23,7 @@ var (
 	_ exchange.Detacher   = (*Store)(nil)
 	_ exchange.Withdrawer = (*Store)(nil)
 	_ exchange.Tidier     = (*Store)(nil)
+	_ exchange.Traited    = (*Store)(nil)
 	_ exchange.Resizer    = (*Store)(nil)
 )
 
@@ -53,6 +54,11 @@ var epoch = time.Now().Add(-50 * 365 * 24 * time.Hour)
 // RowOf is the row of a session that a driver of package exchange has opened.
 func RowOf(o *driver.Opened) exchange.Session {
 	return o.Session.(interface{ Row() exchange.Session }).Row()
+}
+
+// Traits implements [exchange.Traited].
+func (s *Store) Traits() exchange.Traits {
+	return exchange.Traits{Together: 8, Patience: 5 * time.Millisecond}
 }
 
 // change makes an exchange with a queue, for a session that is not over, if it is for one.
@@ -104,9 +110,40 @@ func (s *Store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 	})
 }
 
-// Join implements [exchange.Store].
+// Change implements [exchange.Store]. All changes of a list are one exchange, except waiters that leave.
+func (s *Store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	if exchange.OneQueue(changes) {
+		exchange.Each(ctx, s, changes, answer)
+		return
+	}
+	answers := make([]exchange.Answer, len(changes))
+	err := do(ctx, s, func(now time.Time) error {
+		for i, c := range changes {
+			if i > 0 && answers[i-1].Err != nil && s.w.has(Apart) {
+				answers[i] = answers[i-1]
+				continue
+			}
+			switch c := c.(type) {
+			case *exchange.Join:
+				answers[i].Status, answers[i].Err = s.w.join(*c, now)
+			case *exchange.Leave:
+				answers[i].Err = s.w.leave(*c, now)
+			default:
+				answers[i].Err = exchange.ErrAlone
+			}
+		}
+		return nil
+	})
+	for i := range changes {
+		if err != nil && !s.w.has(LostTogether) {
+			answers[i] = exchange.Answer{Err: err}
+		}
+		answer(i, answers[i])
+	}
+}
+
+// Join implements [exchange.Changer].
 func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
-	j.Note = bytes.Clone(j.Note)
 	free := false
 	if s.w.has(Alone) { // a queue that was free in the first exchange need not be so in the second
 		q, err := s.Read(ctx, j.Queue, exchange.Follower{})
@@ -125,6 +162,7 @@ func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 }
 
 func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err error) {
+	j.Note = bytes.Clone(j.Note)
 	if err := w.alive(j.Session.ID, now); err != nil {
 		return st, err
 	}
@@ -145,20 +183,27 @@ func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err er
 	return st, err
 }
 
-// Leave implements [exchange.Store].
+// Leave implements [exchange.Changer].
 func (s *Store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 	if s.w.has(NotBefore) {
 		s.tellTheNext(l.Ref)
 	}
-	if s.w.has(Buried) {
-		l.Tombstone = 0
-	}
-	withholds := s.w.has(GrantInTheSameExchange) || s.w.has(Atomic)
-	err := s.change(ctx, l.Session, l.Queue, withholds, func(q *rows.Queue) error { return q.Leave(l) })
+	err := do(ctx, s, func(now time.Time) error { return s.w.leave(l, now) })
 	if err == nil && s.w.has(Atomic) {
 		return s.Settle(ctx, l.Queue)
 	}
 	return false, err
+}
+
+func (w *World) leave(l exchange.Leave, now time.Time) error {
+	if w.has(Buried) {
+		l.Tombstone = 0
+	}
+	if err := w.alive(l.Session.ID, now); err != nil {
+		return err
+	}
+	withholds := w.has(GrantInTheSameExchange) || w.has(Atomic)
+	return w.exchange(l.Queue, now, withholds, func(q *rows.Queue) error { return q.Leave(l) })
 }
 
 // tellTheNext is the fault NotBefore.
@@ -190,13 +235,13 @@ func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, 
 	return gone, false, err
 }
 
-// Shrink implements [exchange.Store].
+// Shrink implements [exchange.Changer].
 func (s *Store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref, units int64) (bool, error) {
 	shrink := func(q *rows.Queue) error { return q.Shrink(o, ref.ID, units) }
 	return false, s.change(ctx, o, ref.Queue, s.w.has(Shrink), shrink)
 }
 
-// Keep implements [exchange.Store].
+// Keep implements [exchange.Changer].
 func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, d time.Duration) error {
 	return s.change(ctx, o, ref.Queue, false, func(q *rows.Queue) error {
 		if t := q.Ticket(ref.ID); t != nil && s.w.has(Keep) {

@@ -56,21 +56,25 @@ func survive(t *testing.T, network exchangetest.Network, crashes bool) {
 			}
 		})
 	}
-	var resource resource
+	resources := map[string]*resource{"q": {}, "r": {}, "s": {}} // by name of the lock
 	var drivers []*exchange.Driver
 	for range 4 {
-		c := &client{t: t, d: w.Store().Driver(), resource: &resource, opening: make(chan struct{}, 1), mine: map[string]*lease{}}
+		c := &client{t: t, d: w.Store().Driver(), resources: resources, opening: make(chan struct{}, 1), mine: map[string]*lease{}}
 		drivers = append(drivers, c.d)
 		background.Go(func() { c.beat(ctx) })
-		work.Go(func() {
-			for range 15 {
-				c.turn(ctx)
-			}
-		})
+		for queue := range resources { // what goes to the backend at the same time goes together
+			work.Go(func() {
+				for range 15 {
+					c.turn(ctx, queue)
+				}
+			})
+		}
 	}
 	work.Wait()
-	if resource.entered < 4*15/2 {
-		t.Errorf("%d of %d turns were held", resource.entered, 4*15)
+	for queue, resource := range resources {
+		if resource.entered < 4*15/2 {
+			t.Errorf("%d of %d turns of %s were held", resource.entered, 4*15, queue)
+		}
 	}
 	w.Disturb(exchangetest.Network{})
 	time.Sleep(4 * ttl) // heartbeats go on: what they would extend, they would extend for ever
@@ -101,9 +105,9 @@ type lease struct {
 }
 
 type client struct {
-	t        *testing.T
-	d        *exchange.Driver
-	resource *resource
+	t         *testing.T
+	d         *exchange.Driver
+	resources map[string]*resource
 
 	opening chan struct{} // has room for the one who changes the session
 	session driver.Session
@@ -166,9 +170,9 @@ func (c *client) beat(ctx context.Context) {
 }
 
 // turn holds the lock once.
-func (c *client) turn(ctx context.Context) {
+func (c *client) turn(ctx context.Context, queue string) {
 	s := c.open(ctx, nil)
-	r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+	r := driver.Request{ID: exchange.NewID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
 	var k driver.Ticket
 	err := c.repeat(ctx, func(ctx context.Context) (err error) {
 		k, err = s.Join(ctx, r)
@@ -214,25 +218,26 @@ func (c *client) enter(ctx context.Context, l *lease, k driver.Ticket) {
 	k.Proof = max(k.Proof, l.ticket.Proof)
 	l.ticket = k
 	c.mu.Unlock()
+	resource := c.resources[k.Queue]
 	uses := func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.resource.mu.Lock()
-		defer c.resource.mu.Unlock()
+		resource.mu.Lock()
+		defer resource.mu.Unlock()
 		if !c.valid(l) {
-			if c.resource.holder == l {
-				c.resource.holder = nil
+			if resource.holder == l {
+				resource.holder = nil
 			}
 			return false
 		}
-		if c.resource.holder == nil {
-			c.resource.holder = l
-			if c.resource.entered++; k.Token <= c.resource.token {
-				c.t.Errorf("the token %d comes after %d", k.Token, c.resource.token)
+		if resource.holder == nil {
+			resource.holder = l
+			if resource.entered++; k.Token <= resource.token {
+				c.t.Errorf("the token %d comes after %d", k.Token, resource.token)
 			}
-			c.resource.token = k.Token
-		} else if c.resource.holder != l {
-			c.t.Errorf("two holders: %+v and %+v", c.resource.holder.ticket, l.ticket)
+			resource.token = k.Token
+		} else if resource.holder != l {
+			c.t.Errorf("two holders: %+v and %+v", resource.holder.ticket, l.ticket)
 		}
 		return true
 	}
@@ -241,10 +246,10 @@ func (c *client) enter(ctx context.Context, l *lease, k driver.Ticket) {
 			return
 		}
 	}
-	c.resource.mu.Lock()
-	defer c.resource.mu.Unlock()
-	if c.resource.holder == l {
-		c.resource.holder = nil
+	resource.mu.Lock()
+	defer resource.mu.Unlock()
+	if resource.holder == l {
+		resource.holder = nil
 	}
 }
 
