@@ -3,7 +3,6 @@ package interlock
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -76,13 +75,6 @@ const endOfFloors = (driver.MaxToken - tokensLeft) << tokenBits
 func (a Admin) RaiseToken(ctx context.Context, name string, floor uint64) error {
 	return a.c.named(name).raise(ctx, floor)
 }
-
-// TokenAt is larger than every token that a backend which follows its server's clock has granted
-// before t: a floor for [Admin.RaiseTokens] when locks move. Tokens are larger if somebody has
-// raised them, if the server's clock is ahead, and on PostgreSQL by up to twenty minutes for each
-// crash and two hours for each failover: take a later t, such as a day from now, where the new
-// backend does not follow a clock itself.
-func TokenAt(t time.Time) uint64 { return uint64(t.UnixMicro()/10) << tokenBits }
 
 // RaiseTokens is RaiseToken for all names of the backend, whatever their prefix, also
 // those that were never used. Whoever waits already may be granted a smaller token. On

@@ -29,19 +29,18 @@ type DoubleBarrier struct {
 	cell    cell
 }
 
-// MaxMembers is the largest number of members of a double barrier.
-const MaxMembers = 1000
+const maxMembers = 1000
 
 // DoubleBarrier makes a double barrier. All its users must agree on the number
-// of members: ErrMismatch.
+// of members, 1 to 1000: ErrMismatch.
 func (c *Client) DoubleBarrier(name string, members int) *DoubleBarrier {
 	b := &DoubleBarrier{
 		c: c, members: members, note: fmt.Sprintf("one of %d", members),
 		cell: c.cell("round", name),
 	}
 	b.lock = c.lock(driver.Barrier, name, 1, driver.RWCapacity, []Option{Note(b.note)})
-	if b.lock.err == nil && (members < 1 || members > MaxMembers) {
-		b.lock.err = driver.Invalid(fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, MaxMembers))
+	if b.lock.err == nil && (members < 1 || members > maxMembers) {
+		b.lock.err = driver.Invalid(fmt.Errorf("a barrier of %d members: 1 to %d are possible", members, maxMembers))
 	}
 	return b
 }

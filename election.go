@@ -30,7 +30,7 @@ func (c *Client) Election(name string, opts ...Option) *Election {
 }
 
 // Candidate is the lock that the leader holds. value is what observers see of
-// this candidate, such as its address, in at most MaxNote bytes.
+// this candidate, such as its address, in at most 4096 bytes.
 func (e *Election) Candidate(value string) *Lock {
 	return e.c.lock(driver.Election, e.name, 1, 1, append(e.opts[:len(e.opts):len(e.opts)], Note(value)))
 }
@@ -112,10 +112,9 @@ func (e *Election) health(ctx context.Context, healthy func(context.Context) err
 	}
 }
 
-// MaxLeaderValue is the largest value that a leader can set, in bytes.
-const MaxLeaderValue = 32 << 10
+const maxLeaderValue = 32 << 10
 
-// SetValue changes what observers see of the leader, whose lease it is given (in the function
+// SetValue changes what observers see of the leader, in at most 32 KiB. l is the leader's lease (in the function
 // of Lead: [LeaseFrom]). [Election.Leader] and [Election.Observe] tell the new value;
 // inspection ([Admin.Queue]) goes on showing the one that the leader campaigned with. An error that
 // wraps ErrLost: it leads no more, and nobody sees the value. While the backend cannot be
@@ -148,8 +147,8 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 	switch {
 	case own == nil:
 		return driver.Invalid(errors.New("the lease is not one of this election"))
-	case len(value) > MaxLeaderValue:
-		return driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(value), MaxLeaderValue))
+	case len(value) > maxLeaderValue:
+		return driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(value), maxLeaderValue))
 	}
 	held, free := own.lease.Bind(ctx)
 	defer free()

@@ -37,7 +37,7 @@ var (
 	ErrReleased = errors.New("released")
 
 	// ErrInvalid: a wrong name, URL, option or argument, such as a value of more than
-	// MaxValue bytes; the request can never succeed.
+	// 64 KiB; the request can never succeed.
 	ErrInvalid = driver.ErrInvalid
 
 	// ErrMismatch: users of one name disagree on what it is or on its capacity.

@@ -18,4 +18,12 @@ const (
 	MaxGrants    = maxGrants
 	MaxHandovers = maxHandovers
 	TokenBits    = tokenBits
+
+	MinTTL         = minTTL
+	MinTime        = minTime
+	MaxTime        = maxTime
+	MaxUpdates     = maxUpdates
+	MaxMembers     = maxMembers
+	MaxStripes     = maxStripes
+	MaxLeaderValue = maxLeaderValue
 )

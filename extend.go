@@ -10,7 +10,7 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// Extend makes a lease of ExpiresAfter end d from now, sooner or later than before. It can be used
+// Extend makes a lease of ExpiresAfter end d from now, sooner or later than before: at most fifty years. It can be used
 // for less than d, as [ExpiresAfter] says. An exchange whose reply is lost is repeated until ctx
 // ends; when it is not known which of the two ends holds, the lease ends at the earlier. All parts of
 // a lease of [All] are extended; if that fails for one, those after it have the ends of before.
@@ -21,8 +21,8 @@ func (l *single) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case t.req.Hold == 0:
 		return l.fail("extend", errNotFixed)
-	case d <= 0 || d > MaxHold:
-		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, MaxHold)))
+	case d <= 0 || d > maxTime:
+		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, maxTime)))
 	}
 	select { // two at once would not know which of them the backend did last
 	case t.extending <- struct{}{}:

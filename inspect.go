@@ -12,7 +12,7 @@ import (
 )
 
 // Member is somebody who holds a lock or waits for it. Texts that are longer than any client of this
-// package writes, such as a note of more than MaxNote bytes, are cut, and end with "…". In JSON a token
+// package writes, such as a note of more than 4096 bytes, are cut, and end with "…". In JSON a token
 // is a decimal string, since it does not fit the numbers of many readers.
 type Member struct {
 	ID    string    `json:"id"`                    // of the ticket, for Adopt, Evict and Revoke
@@ -56,7 +56,7 @@ func (c *Client) queue(q driver.Queue) Queue {
 	}
 	for _, m := range q.Members {
 		member := Member{
-			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, MaxNote), Units: m.Units, Token: m.Token << tokenBits,
+			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, driver.MaxNote), Units: m.Units, Token: m.Token << tokenBits,
 			Since: dated(m.Since), Fixed: m.Fixed, At: m.At, Foreign: m.Foreign,
 		}
 		if m.Fixed || !m.Foreign {

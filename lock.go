@@ -76,8 +76,8 @@ func (l *Lock) check() error {
 		return fmt.Errorf("Weight(%d): only semaphores have permits", c.weight)
 	case l.units < 1 || l.units > l.capacity:
 		return fmt.Errorf("Weight(%d): the semaphore has %d permits", l.units, l.capacity)
-	case len(c.note) > MaxNote:
-		return fmt.Errorf("the note, or the value of a candidate, has %d bytes: at most %d are allowed", len(c.note), MaxNote)
+	case len(c.note) > driver.MaxNote:
+		return fmt.Errorf("the note, or the value of a candidate, has %d bytes: at most %d are allowed", len(c.note), driver.MaxNote)
 	case c.sticky && l.kind != driver.Mutex && l.kind != driver.RWMutex:
 		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", l.kind)
 	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0 || c.atMost > 0):

@@ -144,8 +144,8 @@ func New(ctx context.Context, d driver.Driver, opts ...ClientOption) (*Client, e
 func (cfg *clientConfig) check() error { return driver.Invalid(cfg.wrong()) }
 
 func (cfg *clientConfig) wrong() error {
-	if cfg.ttl < MinTTL || cfg.ttl > 24*time.Hour {
-		return fmt.Errorf("ttl %v is out of range: %v to 24h", cfg.ttl, MinTTL)
+	if cfg.ttl < minTTL || cfg.ttl > 24*time.Hour {
+		return fmt.Errorf("ttl %v is out of range: %v to 24h", cfg.ttl, minTTL)
 	}
 	if len(cfg.owner) > driver.MaxOwner {
 		return fmt.Errorf("owner has %d bytes, at most %d are allowed", len(cfg.owner), driver.MaxOwner)

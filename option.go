@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"time"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // ClientOption configures a client.
@@ -26,8 +24,7 @@ type clientConfig struct {
 // has seen, unless TTL says otherwise. Renewal is three times as frequent.
 const DefaultTTL = 15 * time.Second
 
-// MinTTL is the shortest TTL that a client may ask for.
-const MinTTL = 100 * time.Millisecond
+const minTTL = 100 * time.Millisecond
 
 func defaultConfig() clientConfig {
 	host, err := os.Hostname()
@@ -38,8 +35,8 @@ func defaultConfig() clientConfig {
 }
 
 // TTL asks for leases that outlive their last renewal by d: the time after
-// which the lock of a dead client frees itself. Default 15 s; in the URL:
-// ttl=10s. See [Client.TTL] for what the backend granted.
+// which the lock of a dead client frees itself. It is 100 ms to 24 h. Default 15 s; in the
+// URL: ttl=10s. See [Client.TTL] for what the backend granted.
 func TTL(d time.Duration) ClientOption { return func(c *clientConfig) { c.ttl = d } }
 
 // Prefix is put before every name, and is part of it. Default none; in the URL: prefix=app/.
@@ -85,18 +82,17 @@ func Wait(d time.Duration) Option {
 	return func(c *lockConfig) { c.wait, c.waits = d, true }
 }
 
-// MinHold and MaxHold are the shortest and the longest time that a lock can be acquired for by
-// [ExpiresAfter]. MaxHold, fifty years, also bounds [AtLeast], [AtMost] and [Lease.Extend].
+// minTime and maxTime bound [ExpiresAfter] and [AtMost], and maxTime bounds [AtLeast] and [Lease.Extend], too.
 const (
-	MinHold = time.Millisecond
-	MaxHold = 50 * 365 * 24 * time.Hour
+	minTime = time.Millisecond
+	maxTime = 50 * 365 * 24 * time.Hour
 )
 
 // ExpiresAfter acquires for a fixed time from the grant. The lease is not renewed,
 // outlives the client, and can be released by another process (see
 // [Client.Adopt]). See [Lease.Extend].
 //
-// d is [MinHold] to [MaxHold]. A time that is over before the answer of the backend comes is no use:
+// d is a millisecond to fifty years. A time that is over before the answer of the backend comes is no use:
 // Acquire tries again until ctx ends.
 //
 // As every lease it ends before the backend gives the lock to another: by a tenth of d, and by
@@ -107,21 +103,21 @@ const (
 func ExpiresAfter(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.hold = d
-		if d < MinHold || d > MaxHold {
-			c.err = fmt.Errorf("ExpiresAfter(%v): the time must be %v to %v", d, MinHold, MaxHold)
+		if d < minTime || d > maxTime {
+			c.err = fmt.Errorf("ExpiresAfter(%v): the time must be %v to %v", d, minTime, maxTime)
 		}
 	}
 }
 
 // AtLeast keeps others out until d after the grant, even if the lease is
 // released sooner: a scheduled job then runs once although the clocks of its
-// machines differ. The holder's death ends it as it ends any lease, and so does
+// machines differ. d is at most fifty years. The holder's death ends it as it ends any lease, and so does
 // a panic in [Lock.Do] of a lock with [ReportDeath], so that the next holder is told.
 func AtLeast(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.atLeast = d
-		if d < 0 || d > MaxHold {
-			c.err = fmt.Errorf("AtLeast(%v): the time must be 0 to %v", d, MaxHold)
+		if d < 0 || d > maxTime {
+			c.err = fmt.Errorf("AtLeast(%v): the time must be 0 to %v", d, maxTime)
 		}
 	}
 }
@@ -132,14 +128,14 @@ func AtLeast(d time.Duration) Option {
 // lease is released, or a TTL later at most. [Election.Lead] stands again then. With [All] it bounds each
 // lock. An acquire that finds the lock held by its context ([Reentrant]) is bounded as that lease is.
 //
-// d is [MinHold] to [MaxHold], and at least [AtLeast]. A lock that [ExpiresAfter] acquires has its end already, and one
-// that is [Sticky] is kept by the client: together with these AtMost is ErrInvalid. Goroutines of one process
+// d is a millisecond to fifty years, and at least [AtLeast]. A lock that [ExpiresAfter] acquires has its end
+// already, and one that is [Sticky] is kept by the client: together with these AtMost is ErrInvalid. Goroutines of one process
 // do not pass such a lock among themselves.
 func AtMost(d time.Duration) Option {
 	return func(c *lockConfig) {
 		c.atMost = d
-		if d < MinHold || d > MaxHold {
-			c.err = fmt.Errorf("AtMost(%v): the time must be %v to %v", d, MinHold, MaxHold)
+		if d < minTime || d > maxTime {
+			c.err = fmt.Errorf("AtMost(%v): the time must be %v to %v", d, minTime, maxTime)
 		}
 	}
 }
@@ -191,9 +187,6 @@ func BreakDeadlocks(others ...*Client) Option {
 	return func(c *lockConfig) { c.breaks = append([]*Client{}, others...) }
 }
 
-// MaxNote is the longest note, and the longest value of a candidate, in bytes.
-const MaxNote = driver.MaxNote
-
-// Note is shown by inspection; more than MaxNote bytes are ErrInvalid. Goroutines that get the
+// Note is shown by inspection; more than 4096 bytes are ErrInvalid. Goroutines that get the
 // lock from each other share the note of the one that got it from the backend.
 func Note(s string) Option { return func(c *lockConfig) { c.note = s } }

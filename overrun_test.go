@@ -340,7 +340,7 @@ func TestRecordsAreNoLocks(t *testing.T) {
 		var all []*stubborn
 		long := strings.Repeat("n/", 255) + "nn"
 		for _, name := range []string{"b", "d", "~z", long} {
-			all = append(all, a.stubborn(a.Mutex(name, interlock.Note(strings.Repeat("\"", interlock.MaxNote)))))
+			all = append(all, a.stubborn(a.Mutex(name, interlock.Note(strings.Repeat("\"", driver.MaxNote)))))
 		}
 		a.faults().Expire()
 		time.Sleep(ttl)

@@ -59,7 +59,7 @@ const mostRecorded = 1024
 
 func (r record) note() []byte {
 	b, err := json.Marshal(r)
-	if err != nil || len(b) > MaxNote {
+	if err != nil || len(b) > driver.MaxNote {
 		r.Note = ""
 		b, _ = json.Marshal(r)
 	}

@@ -11,18 +11,17 @@ import (
 // All users of a name must agree on n: a key's stripe depends on it.
 type Striped struct{ stripes []*Lock }
 
-// MaxStripes is the largest number of stripes.
-const MaxStripes = 1 << 16
+const maxStripes = 1 << 16
 
-// Striped makes a lock of n stripes, the mutexes name/0 to name/n-1.
+// Striped makes a lock of n stripes, 1 to 65536, the mutexes name/0 to name/n-1.
 func (c *Client) Striped(name string, n int, opts ...Option) *Striped {
 	s := &Striped{}
-	for i := range max(1, min(n, MaxStripes)) {
+	for i := range max(1, min(n, maxStripes)) {
 		l := c.Mutex(fmt.Sprintf("%s/%d", name, i))
 		if name == "" {
 			l.wrong = driver.CheckName("")
-		} else if n < 1 || n > MaxStripes {
-			l.wrong = fmt.Errorf("%d stripes: 1 to %d are possible", n, MaxStripes)
+		} else if n < 1 || n > maxStripes {
+			l.wrong = fmt.Errorf("%d stripes: 1 to %d are possible", n, maxStripes)
 		}
 		s.stripes = append(s.stripes, l.With(opts...))
 	}

@@ -12,7 +12,7 @@ import (
 // Value is a small shared value that is changed without a lock: a change names
 // the version that it replaces, and fails if somebody else was faster. A
 // version never comes back, not even after Delete. It is stored as JSON, or as
-// it is if T is []byte, in at most MaxValue bytes.
+// it is if T is []byte, in at most 64 KiB.
 //
 // While the backend cannot be reached, its methods wait for it, and try again, until ctx
 // ends; the error then also says what was wrong last. Only a change is given up after half
@@ -24,11 +24,7 @@ type Value[T any] struct{ cell cell }
 // parameters.)
 func NewValue[T any](c *Client, name string) *Value[T] { return &Value[T]{c.cell("value", name)} }
 
-// MaxValue is the largest value, in bytes as stored.
-const MaxValue = driver.MaxCell
-
-// MaxUpdates is how often Update tries before it gives up with ErrConflict.
-const MaxUpdates = 100
+const maxUpdates = 100
 
 // Snapshot is what a value is at some time.
 type Snapshot[T any] struct {
@@ -72,13 +68,13 @@ func (v *Value[T]) Set(ctx context.Context, val T, version uint64) (uint64, erro
 
 // Update sets the value to what f makes of it, and returns that. f is called
 // again whenever somebody else was faster, after a pause with jitter, at most
-// MaxUpdates times. An error of f ends it.
+// a hundred times: ErrConflict. An error of f ends it.
 func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (T, error) {
 	var result T
 	tries := 0
 	_, err := v.cell.change(ctx, func(got driver.Cell) (driver.Swap, error) {
-		if tries++; tries > MaxUpdates {
-			return driver.Swap{}, fmt.Errorf("%w by others %d times in a row", ErrConflict, MaxUpdates)
+		if tries++; tries > maxUpdates {
+			return driver.Swap{}, fmt.Errorf("%w by others %d times in a row", ErrConflict, maxUpdates)
 		}
 		old, err := decode[T](got)
 		if err != nil {

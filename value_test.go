@@ -48,10 +48,10 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 		if err == nil {
 			t.Error("no error for a value of another type")
 		}
-		wantErr(t, errOf(raw.Set(ctx, make([]byte, interlock.MaxValue+1), version)), interlock.ErrInvalid)
-		_, err = raw.Update(ctx, func([]byte) ([]byte, error) { return make([]byte, interlock.MaxValue+1), nil })
+		wantErr(t, errOf(raw.Set(ctx, make([]byte, driver.MaxCell+1), version)), interlock.ErrInvalid)
+		_, err = raw.Update(ctx, func([]byte) ([]byte, error) { return make([]byte, driver.MaxCell+1), nil })
 		wantErr(t, err, interlock.ErrInvalid)
-		version = errtest.Must(raw.Set(ctx, make([]byte, interlock.MaxValue), version))(t)
+		version = errtest.Must(raw.Set(ctx, make([]byte, driver.MaxCell), version))(t)
 		wantErr(t, errOf(raw.Set(ctx, nil, 0)), interlock.ErrConflict)
 		ok(t, raw.Delete(ctx, version))
 		errtest.Must(raw.Set(ctx, nil, 0))(t)

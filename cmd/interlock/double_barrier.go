@@ -18,9 +18,9 @@ func newDoubleBarrier(o *options) *cobra.Command {
 		Use:        "double [flags] NAME MEMBERS -- COMMAND [ARG]…",
 		Short:      "Run a command together with those of other members",
 		SuggestFor: []string{"double-barrier"},
-		Long: fmt.Sprintf(`Barrier double waits until MEMBERS processes have called it with this NAME, then runs the
+		Long: `Barrier double waits until MEMBERS processes have called it with this NAME, then runs the
 command, as all the others do, and ends when the commands of all have ended. Whoever comes
-while a round is full waits for the next. All have to name the same number, 1 to %d.
+while a round is full waits for the next. All have to name the same number, 1 to 1000.
 
 The job is guarded as by run: it is gone before the others count this member as having
 left, also when interlock is killed. -w is for the wait until all are there: it does not
@@ -41,7 +41,7 @@ gets the signal.
 The job's environment is that of run. Exit status: that of the command; 128+n if signal n
 ended it or a wait; 79 if the member was taken for dead or evicted: the command was ended,
 or was not started; 75 if not all members came within the time of -w (-E changes it);
-else as for run.`, interlock.MaxMembers),
+else as for run.`,
 		Example: `  interlock barrier double load-test 3 -- ./fire.sh        on each of three machines
   interlock barrier double -w 10m phase/2 8 -- ./phase2.sh  give up if not all come`,
 		RunE: func(cmd *cobra.Command, args []string) error {

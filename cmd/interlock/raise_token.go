@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -47,7 +46,7 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 			if !all {
 				name, args = args[0], args[1:]
 			}
-			floor := interlock.TokenAt(time.Now().Add(ahead))
+			floor := tokenAt(time.Now().Add(ahead))
 			if len(args) > 0 {
 				if ahead != 0 {
 					return usage("--ahead is for a raise without FLOOR")
@@ -77,3 +76,7 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 	cmd.Flags().BoolVar(&all, "all", false, "of all locks of the backend, also of those to come")
 	return cmd
 }
+
+// tokenAt is larger than the tokens that a backend which follows its server's clock has granted before t. They count units
+// of ten microseconds, and the last twelve bits the grants within a process.
+func tokenAt(t time.Time) uint64 { return uint64(t.UnixMicro()/10) << 12 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 )
 
 func newValue(o *options) *cobra.Command {
@@ -95,7 +96,7 @@ else it exits with 75. VALUE - reads standard input.`,
 			if args[1] == "-" {
 				var err error
 				// One byte more than fits shows that it is too much.
-				if data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), interlock.MaxValue+1)); err != nil {
+				if data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), driver.MaxCell+1)); err != nil {
 					return failed(exitIO, err)
 				}
 			}
