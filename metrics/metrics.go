@@ -16,8 +16,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
-	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/tally"
@@ -29,48 +29,19 @@ type Metrics struct {
 
 	mu         sync.Mutex
 	histograms map[series]*histogram
-	counters   map[series]uint64
+	counters   map[series]float64
 }
 
-// series is one line of a family, or the lines of one histogram.
+// series is one line of a figure, or the lines of one histogram.
 type series struct {
-	family string
+	*tally.Figure
 	tally.Labels
 	outcome string
 }
 
 type histogram struct {
 	buckets []uint64 // as tally.Buckets, and +Inf
-	sum     time.Duration
-}
-
-const (
-	wait      = "interlock_acquire_wait_time_seconds"
-	failures  = "interlock_acquire_failures_total"
-	use       = "interlock_hold_use_time_seconds"
-	waiters   = "interlock_waiters"
-	oldWaiter = "interlock_oldest_waiter_age_seconds"
-	holders   = "interlock_holders"
-	oldHolder = "interlock_oldest_holder_age_seconds"
-	losses    = "interlock_losses_total"
-	overruns  = "interlock_overruns_total"
-	renewal   = "interlock_renewal_duration_seconds"
-	exchanges = "interlock_exchanges_total"
-)
-
-// families are in the order in which they are written.
-var families = []family{
-	{wait, "histogram", "How long acquires took, by their outcome."},
-	{failures, "counter", "Acquires that ended without the lock, by the reason."},
-	{use, "histogram", "How long locks were held, by how that ended."},
-	{waiters, "gauge", "Acquires that wait now."},
-	{oldWaiter, "gauge", "For how long the oldest of them has waited."},
-	{holders, "gauge", "Leases that are held now."},
-	{oldHolder, "gauge", "For how long the oldest of them has been held."},
-	{losses, "counter", "Leases that ended without being released."},
-	{overruns, "counter", "Leases that were lost though the work under them went on."},
-	{renewal, "histogram", "How long the renewals of leases took."},
-	{exchanges, "counter", "Exchanges with the backend, as of the last renewal."},
+	sum     float64
 }
 
 // Option configures Metrics.
@@ -100,7 +71,7 @@ func New(opts ...Option) *Metrics {
 	return &Metrics{
 		tally:      tally.New(c.names, c.backend),
 		histograms: map[series]*histogram{},
-		counters:   map[series]uint64{},
+		counters:   map[series]float64{},
 	}
 }
 
@@ -109,49 +80,23 @@ func (m *Metrics) Option() interlock.ClientOption { return interlock.Observe(m.o
 
 func (m *Metrics) observe(ctx context.Context, e interlock.Event) {
 	c := m.tally.Add(ctx, e)
-	if c.What == tally.Nothing && !c.First {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c.First { // else Prometheus does not see the first one as an increase
-		m.counters[series{losses, c.Labels, ""}] += 0
-		m.counters[series{overruns, c.Labels, ""}] += 0
-		m.counters[series{failures, c.Labels, "busy"}] += 0
-	}
-	switch c.What {
-	case tally.Acquire:
-		m.took(wait, c)
-		if c.Failed() {
-			m.counters[series{failures, c.Labels, c.Outcome}]++
+	c.Counts(func(f *tally.Figure, outcome string, by float64) {
+		at := series{f, c.Labels, outcome}
+		if f.Kind == tally.Counter {
+			m.counters[at] += by
+			return
 		}
-	case tally.Hold:
-		m.took(use, c)
-		if c.Outcome == tally.Lost {
-			m.counters[series{losses, c.Labels, ""}]++
+		h := m.histograms[at]
+		if h == nil {
+			h = &histogram{buckets: make([]uint64, len(tally.Buckets)+1)}
+			m.histograms[at] = h
 		}
-	case tally.Overrun:
-		m.counters[series{overruns, c.Labels, ""}]++
-	case tally.Renewal:
-		m.took(renewal, c)
-		m.counters[series{exchanges, c.Labels, ""}] += e.Exchanges
-	}
-}
-
-// took is called with m.mu held.
-func (m *Metrics) took(family string, c tally.Change) {
-	if c.Took < 0 {
-		return
-	}
-	at := series{family, c.Labels, c.Outcome}
-	h := m.histograms[at]
-	if h == nil {
-		h = &histogram{buckets: make([]uint64, len(tally.Buckets)+1)}
-		m.histograms[at] = h
-	}
-	i, _ := slices.BinarySearch(tally.Buckets, c.Took.Seconds())
-	h.buckets[i]++
-	h.sum += c.Took
+		i, _ := slices.BinarySearch(tally.Buckets, by)
+		h.buckets[i]++
+		h.sum += by
+	})
 }
 
 // ServeHTTP answers with all figures, as Prometheus asks for them.
@@ -169,27 +114,27 @@ func (m *Metrics) text() []byte {
 	}
 	m.mu.Unlock()
 	var p page
-	for _, f := range families {
-		p.begin(f)
+	for _, f := range tally.Figures {
+		name := "interlock_" + strings.ReplaceAll(f.Name, ".", "_")
+		switch {
+		case f.Unit == "s":
+			name += "_seconds"
+		case f.Kind == tally.Counter:
+			name += "_total"
+		}
+		p.begin(family{name, string(f.Kind), f.Help})
 		for _, g := range gauges {
-			switch at := labels(g.Labels, ""); f.name {
-			case waiters:
-				p.sample(at, float64(g.Waiters))
-			case oldWaiter:
-				p.sample(at, g.OldestWaiter.Seconds())
-			case holders:
-				p.sample(at, float64(g.Holders))
-			case oldHolder:
-				p.sample(at, g.OldestHolder.Seconds())
+			if f.Of != nil {
+				p.sample(labels(g.Labels, ""), f.Of(g))
 			}
 		}
 		for at, n := range counters {
-			if at.family == f.name {
-				p.sample(labels(at.Labels, at.outcome), float64(n))
+			if at.Figure == f {
+				p.sample(labels(at.Labels, at.outcome), n)
 			}
 		}
 		for at, h := range histograms {
-			if at.family == f.name {
+			if at.Figure == f {
 				p.histogram(labels(at.Labels, at.outcome), h)
 			}
 		}

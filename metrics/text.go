@@ -37,7 +37,7 @@ func (p *page) histogram(labels string, h *histogram) {
 		}
 		b.WriteString(line(p.of.name+"_bucket", join(labels, label("le", le)), float64(all)))
 	}
-	b.WriteString(line(p.of.name+"_sum", labels, h.sum.Seconds()))
+	b.WriteString(line(p.of.name+"_sum", labels, h.sum))
 	b.WriteString(line(p.of.name+"_count", labels, float64(all)))
 	p.blocks = append(p.blocks, b.String())
 }

@@ -20,10 +20,8 @@ type instruments struct {
 	tracer       trace.Tracer
 	registration metric.Registration
 
-	wait, use, renewal                    metric.Float64Histogram
-	failures, losses, overruns, exchanges metric.Int64Counter
-	waiters, holders                      metric.Int64ObservableUpDownCounter
-	oldestWaiter, oldestHolder            metric.Float64ObservableGauge
+	counted map[*tally.Figure]count
+	seen    map[*tally.Figure]see
 
 	sets sync.Map // by set, measurement options
 }
@@ -34,33 +32,33 @@ type set struct {
 	outcome string
 }
 
-func (i *instruments) make(m metric.Meter) {
-	i.wait = made(m.Float64Histogram("interlock.acquire.wait_time", metric.WithUnit("s"), buckets,
-		metric.WithDescription("How long acquires took, by their outcome.")))
-	i.failures = made(m.Int64Counter("interlock.acquire.failures", metric.WithUnit("{acquire}"),
-		metric.WithDescription("Acquires that ended without the lock, by the reason.")))
-	i.use = made(m.Float64Histogram("interlock.hold.use_time", metric.WithUnit("s"), buckets,
-		metric.WithDescription("How long locks were held, by how that ended.")))
-	i.waiters = made(m.Int64ObservableUpDownCounter("interlock.waiters", metric.WithUnit("{acquire}"),
-		metric.WithDescription("Acquires that wait now.")))
-	i.oldestWaiter = made(m.Float64ObservableGauge("interlock.oldest_waiter.age", metric.WithUnit("s"),
-		metric.WithDescription("For how long the oldest of them has waited.")))
-	i.holders = made(m.Int64ObservableUpDownCounter("interlock.holders", metric.WithUnit("{lease}"),
-		metric.WithDescription("Leases that are held now.")))
-	i.oldestHolder = made(m.Float64ObservableGauge("interlock.oldest_holder.age", metric.WithUnit("s"),
-		metric.WithDescription("For how long the oldest of them has been held.")))
-	i.losses = made(m.Int64Counter("interlock.losses", metric.WithUnit("{lease}"),
-		metric.WithDescription("Leases that ended without being released.")))
-	i.overruns = made(m.Int64Counter("interlock.overruns", metric.WithUnit("{lease}"),
-		metric.WithDescription("Leases that were lost though the work under them went on.")))
-	i.renewal = made(m.Float64Histogram("interlock.renewal.duration", metric.WithUnit("s"), buckets,
-		metric.WithDescription("How long the renewals of leases took.")))
-	i.exchanges = made(m.Int64Counter("interlock.exchanges", metric.WithUnit("{exchange}"),
-		metric.WithDescription("Exchanges with the backend, as of the last renewal.")))
-	i.registration = made(m.RegisterCallback(i.gauges, i.waiters, i.oldestWaiter, i.holders, i.oldestHolder))
-}
+type (
+	count = func(ctx context.Context, by float64, of metric.MeasurementOption)
+	see   = func(o metric.Observer, is float64, of metric.ObserveOption)
+)
 
-var buckets = metric.WithExplicitBucketBoundaries(tally.Buckets...)
+func (i *instruments) make(m metric.Meter) {
+	i.counted, i.seen = map[*tally.Figure]count{}, map[*tally.Figure]see{}
+	var all []metric.Observable
+	for _, f := range tally.Figures {
+		name, unit, help := "interlock."+f.Name, metric.WithUnit(f.Unit), metric.WithDescription(f.Help)
+		switch {
+		case f.Kind == tally.Histogram:
+			h := made(m.Float64Histogram(name, unit, help, metric.WithExplicitBucketBoundaries(tally.Buckets...)))
+			i.counted[f] = func(ctx context.Context, by float64, of metric.MeasurementOption) { h.Record(ctx, by, of) }
+		case f.Kind == tally.Counter:
+			c := made(m.Int64Counter(name, unit, help))
+			i.counted[f] = func(ctx context.Context, by float64, of metric.MeasurementOption) { c.Add(ctx, int64(by), of) }
+		case f.Unit == "s":
+			age := made(m.Float64ObservableGauge(name, unit, help))
+			all, i.seen[f] = append(all, age), func(o metric.Observer, is float64, of metric.ObserveOption) { o.ObserveFloat64(age, is, of) }
+		default:
+			n := made(m.Int64ObservableUpDownCounter(name, unit, help))
+			all, i.seen[f] = append(all, n), func(o metric.Observer, is float64, of metric.ObserveOption) { o.ObserveInt64(n, int64(is), of) }
+		}
+	}
+	i.registration = made(m.RegisterCallback(i.gauges, all...))
+}
 
 // made is an instrument; one that was refused comes with an error, and does nothing.
 func made[I any](instrument I, err error) I {
@@ -79,10 +77,9 @@ func (i *instruments) unregister() {
 func (i *instruments) gauges(_ context.Context, o metric.Observer) error {
 	for _, g := range i.tally.Gauges() {
 		of := metric.WithAttributes(attributes(g.Labels, "", "")...)
-		o.ObserveInt64(i.waiters, int64(g.Waiters), of)
-		o.ObserveFloat64(i.oldestWaiter, g.OldestWaiter.Seconds(), of)
-		o.ObserveInt64(i.holders, int64(g.Holders), of)
-		o.ObserveFloat64(i.oldestHolder, g.OldestHolder.Seconds(), of)
+		for f, see := range i.seen {
+			see(o, f.Of(g), of)
+		}
 	}
 	return nil
 }
@@ -110,32 +107,7 @@ func (i *instruments) of(l tally.Labels, outcome string) metric.MeasurementOptio
 
 // measure counts an item.
 func (i *instruments) measure(it item) {
-	all, by := i.of(it.Labels, ""), i.of(it.Labels, it.Outcome)
-	if it.First { // else the first one does not count as an increase
-		i.losses.Add(it.ctx, 0, all)
-		i.overruns.Add(it.ctx, 0, all)
-		i.failures.Add(it.ctx, 0, i.of(it.Labels, "busy"))
-	}
-	took := it.Change.Took
-	switch it.What {
-	case tally.Acquire:
-		i.wait.Record(it.ctx, took.Seconds(), by)
-		if it.Failed() {
-			i.failures.Add(it.ctx, 1, by)
-		}
-	case tally.Hold:
-		if took >= 0 {
-			i.use.Record(it.ctx, took.Seconds(), by)
-		}
-		if it.Outcome == tally.Lost {
-			i.losses.Add(it.ctx, 1, all)
-		}
-	case tally.Overrun:
-		i.overruns.Add(it.ctx, 1, all)
-	case tally.Renewal:
-		i.renewal.Record(it.ctx, took.Seconds(), all)
-		i.exchanges.Add(it.ctx, int64(it.Exchanges), all)
-	}
+	it.Counts(func(f *tally.Figure, outcome string, by float64) { i.counted[f](it.ctx, by, i.of(it.Labels, outcome)) })
 }
 
 // start makes the span of an acquire or a lease that is over.

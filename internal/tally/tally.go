@@ -3,6 +3,7 @@
 package tally
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -27,7 +28,7 @@ type Labels struct {
 	Name    string // of the lock; empty unless names are shown
 }
 
-// A change is one of these.
+// An event has changed one of these.
 type What uint8
 
 const (
@@ -50,10 +51,39 @@ const (
 type Change struct {
 	What What
 	Labels
-	Outcome string
-	Waits   time.Time     // since when the acquire has waited; zero if it has not
-	Took    time.Duration // -1 if that is not known
-	First   bool          // these labels are new
+	Outcome   string
+	Waits     time.Time     // since when the acquire has waited; zero if it has not
+	Took      time.Duration // -1 if that is not known
+	Exchanges uint64        // of a renewal
+	First     bool          // these labels are new
+}
+
+// Counts calls add for each figure that changes: with the seconds of a histogram, or with what a counter grows by.
+func (c Change) Counts(add func(f *Figure, outcome string, by float64)) {
+	if c.First { // else the first one does not count as an increase
+		add(losses, "", 0)
+		add(overruns, "", 0)
+		add(failures, "busy", 0)
+	}
+	switch c.What {
+	case Acquire:
+		add(wait, c.Outcome, c.Took.Seconds())
+		if c.Failed() {
+			add(failures, c.Outcome, 1)
+		}
+	case Hold:
+		if c.Took >= 0 {
+			add(use, c.Outcome, c.Took.Seconds())
+		}
+		if c.Outcome == Lost {
+			add(losses, "", 1)
+		}
+	case Overrun:
+		add(overruns, "", 1)
+	case Renewal:
+		add(renewal, "", c.Took.Seconds())
+		add(exchanges, "", float64(c.Exchanges))
+	}
 }
 
 // Failed reports whether an acquire came to nothing.
@@ -91,10 +121,7 @@ func New(names func(string) string, backend string) *Tally {
 
 // Add counts an event.
 func (t *Tally) Add(ctx context.Context, e interlock.Event) (c Change) {
-	c = Change{Labels: Labels{Backend: e.Backend, Kind: e.LockKind}, Took: e.Took}
-	if c.Backend == "" {
-		c.Backend = t.backend
-	}
+	c = Change{Labels: Labels{Backend: cmp.Or(e.Backend, t.backend), Kind: e.LockKind}, Took: e.Took, Exchanges: e.Exchanges}
 	name := t.name(e)
 	t.mu.Lock()
 	defer t.mu.Unlock()
