@@ -20,7 +20,7 @@ func (a Admin) Exchanges() uint64 { return a.c.d.Exchanges() }
 // Check examines whether the backend is configured so that its promises hold.
 func (a Admin) Check(ctx context.Context) []Finding { return a.c.d.Check(ctx) }
 
-// Finding is one result of Check.
+// Finding is one result of Check, of a client or of a URL.
 type Finding = driver.Finding
 
 // Revoke asks the holder of a lease or ticket to give it up: its

@@ -141,12 +141,12 @@ func TestOpenRefusesWrongURLs(t *testing.T) {
 	ok(t, lease.Release())
 }
 
-// Promise: Examine refuses what Open refuses, and says of which backends it has nothing to say.
-func TestExamineOfWhatIsNotExamined(t *testing.T) {
+// Promise: Check refuses what Open refuses, and says of which backends it has nothing to say.
+func TestCheckOfWhatIsNotChecked(t *testing.T) {
 	for url, want := range map[string]error{
 		"mem:": errors.ErrUnsupported, "mem:?ttl=1ms": interlock.ErrInvalid, "nonsense": interlock.ErrInvalid,
 	} {
-		if all, err := interlock.Examine(t.Context(), url); !errors.Is(err, want) || len(all) > 0 {
+		if all, err := interlock.Check(t.Context(), url); !errors.Is(err, want) || len(all) > 0 {
 			t.Errorf("%s: %v, %v, not %v", url, all, err, want)
 		}
 	}

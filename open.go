@@ -28,7 +28,7 @@ import (
 // Each is a package in the folder backend. Every URL takes the options ttl, prefix and owner; what
 // else a backend takes stands in its documentation. Open fails at once, with
 // the reason, if the URL is wrong or the backend cannot be reached, or refuses what
-// locks need: [Examine] says what that is. A server that says that it is not ready, such as
+// locks need: [Check] says what that is. A server that says that it is not ready, such as
 // one that starts or has no leader, is asked again for five seconds. ctx bounds the opening only.
 func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error) {
 	u, cfg, err := configure(url, opts)
@@ -95,22 +95,22 @@ func configure(url string, opts []ClientOption) (*driver.URL, clientConfig, erro
 	return u, cfg, nil
 }
 
-// Examine finds out why Open refuses a URL: which rights or tables are missing, or whether
+// Check finds out why Open refuses a URL: which rights or tables are missing, or whether
 // the server is a standby, and what to do about it. It is [Admin.Check] without a client,
 // and takes the same options as Open. It fails if the URL is wrong or the backend does not
 // answer, and with errors.ErrUnsupported for memory and SQLite, where Open's error says
-// all. ctx bounds it: what was not examined by then fails.
-func Examine(ctx context.Context, url string, opts ...ClientOption) ([]Finding, error) {
+// all. ctx bounds it: what was not checked by then fails.
+func Check(ctx context.Context, url string, opts ...ClientOption) ([]Finding, error) {
 	u, _, err := configure(url, opts)
 	if err != nil {
 		return nil, err
 	}
 	found, err := driver.ExamineURL(ctx, u)
 	if errors.Is(err, errors.ErrUnsupported) { // nobody has looked at the options of u
-		return nil, fmt.Errorf("interlock: examine: %w", err)
+		return nil, fmt.Errorf("interlock: check: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("interlock: examine %s: %w", u, public(err))
+		return nil, fmt.Errorf("interlock: check %s: %w", u, public(err))
 	}
 	return found, nil
 }

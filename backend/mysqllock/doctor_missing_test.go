@@ -114,7 +114,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	r.Has("server", driver.Fail, "read-only", "name the primary")
 	down := testserver.NewProxy(t, s.Addr)
 	down.Close()
-	if all, err := interlock.Examine(t.Context(), strings.Replace(s.URL(), s.Addr, down.Addr, 1)); err == nil || len(all) > 0 {
+	if all, err := interlock.Check(t.Context(), strings.Replace(s.URL(), s.Addr, down.Addr, 1)); err == nil || len(all) > 0 {
 		t.Errorf("a server that is down was examined: %v, %+v", err, all)
 	}
 }

@@ -48,7 +48,7 @@ func TestAFrozenServerIsLeftInTime(t *testing.T) {
 		}
 	})
 	inTime("examining", func(ctx context.Context) {
-		if _, err := interlock.Examine(ctx, url); err == nil {
+		if _, err := interlock.Check(ctx, url); err == nil {
 			t.Error("it is examined")
 		}
 	})

@@ -106,7 +106,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 
 	down := redistest.Start(t)
 	down.Kill()
-	if all, err := interlock.Examine(t.Context(), "redis://"+down.Addr); err == nil || len(all) > 0 {
+	if all, err := interlock.Check(t.Context(), "redis://"+down.Addr); err == nil || len(all) > 0 {
 		t.Errorf("a server that is down was examined: %v, %+v", err, all)
 	}
 }

@@ -124,7 +124,7 @@ func TestDoctorOfAPathThatMayNotBeMade(t *testing.T) {
 		t.Error(refused)
 	}
 
-	if all, err := interlock.Examine(t.Context(), "zk://127.0.0.1:1?timeout=1s"); err == nil || len(all) > 0 {
+	if all, err := interlock.Check(t.Context(), "zk://127.0.0.1:1?timeout=1s"); err == nil || len(all) > 0 {
 		t.Errorf("a server that is down was examined: %v, %+v", err, all)
 	}
 }

@@ -108,7 +108,7 @@ func (b backend) examine(ctx context.Context) (findings []interlock.Finding, unr
 	}
 	ctx, cancel = answering(ctx, examinationTime-patience)
 	defer cancel()
-	findings, err = interlock.Examine(ctx, b.url)
+	findings, err = interlock.Check(ctx, b.url)
 	if err == nil {
 		open.Remedy = "see the other checks, and try again"
 	}

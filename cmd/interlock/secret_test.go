@@ -76,8 +76,8 @@ func TestNoPasswordOfAURLIsShown(t *testing.T) {
 			}
 			check("Open", err.Error())
 			check("Open", fmt.Sprintf("%+v %#v", err, err.Error()))
-			if _, err := interlock.Examine(t.Context(), url); err != nil {
-				check("Examine", err.Error())
+			if _, err := interlock.Check(t.Context(), url); err != nil {
+				check("Check", err.Error())
 			}
 			if !errors.Is(err, interlock.ErrInvalid) { // else there is no job
 				check(heldVariable, heldEntry(backend{url: url}, "a"))

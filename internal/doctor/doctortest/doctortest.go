@@ -53,7 +53,7 @@ func Consult(t *testing.T, url string) (Report, error) {
 		defer c.Close()
 		return report(t, c.Admin().Check(t.Context())), nil
 	}
-	all, err := interlock.Examine(t.Context(), url)
+	all, err := interlock.Check(t.Context(), url)
 	if err != nil {
 		t.Fatalf("it can neither be opened (%v) nor examined: %v", why, err)
 	}
