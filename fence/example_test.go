@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,10 +9,10 @@ import (
 )
 
 // A server in front of a device gets a token with each request.
-func ExampleHighest() {
-	var device fence.Highest
+func ExampleMemory() {
+	var devices fence.Memory
 	write := func(token fence.Token, text string) error {
-		return device.Do(token, func() error {
+		return devices.Do(context.Background(), "printer", token, func() error {
 			fmt.Println("written:", text)
 			return nil
 		})
@@ -23,5 +24,5 @@ func ExampleHighest() {
 	// Output:
 	// written: by the first holder
 	// written: by the next holder
-	// true fence in memory: stale token: 33, but 34 has been seen
+	// true fence printer: stale token: 33, but 34 has been seen
 }

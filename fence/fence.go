@@ -10,7 +10,7 @@
 //     [Column] in the very row that is written; both check inside the caller's
 //     transaction, on PostgreSQL, MySQL, MariaDB and SQLite.
 //   - [File] keeps it in a file, for resources that several processes of one
-//     machine share; [Highest] in memory, for a resource that one process owns.
+//     machine share; [Memory] in memory, for resources that one process owns.
 //   - [Store] is what a server needs that works for the holders of locks, over any storage.
 //     Package fencehttp carries tokens over HTTP.
 //

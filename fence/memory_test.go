@@ -29,11 +29,9 @@ type doer func(g fence.Grant, f func() error) error
 // doers are the fences that need no database; a further one of the same kind
 // stands for another process, where there can be one.
 func doers(t *testing.T) map[string]doer {
-	var highest fence.Highest
 	var memory fence.Memory
 	path := filepath.Join(t.TempDir(), "fence")
 	return map[string]doer{
-		"Highest": highest.Do,
 		"Memory": func(g fence.Grant, f func() error) error {
 			return memory.Do(t.Context(), "resource", g, f)
 		},

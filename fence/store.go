@@ -1,12 +1,9 @@
 package fence
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"sync"
 )
 
 // Store keeps the largest token of each resource, wherever that is: what a server needs that does
@@ -16,57 +13,6 @@ type Store interface {
 	// before f begins, and no larger one is accepted before f has ended, in no process that
 	// uses the same store. The error of f is returned.
 	Do(ctx context.Context, resource string, g Grant, f func() error) error
-}
-
-// Memory is a Store in the memory of one process, for a resource that one process serves. It forgets
-// with its process, and keeps some 300 bytes, and the name, for each resource until then. The zero value is empty.
-type Memory struct {
-	Most int // resources that it keeps; 0: DefaultMost. ErrFull for another one
-
-	mu        sync.Mutex
-	resources map[string]*kept
-}
-
-// DefaultMost is how many resources a [Memory] keeps: whoever can send names to a server cannot take all of its memory.
-const DefaultMost = 100_000
-
-// ErrFull: a [Memory] keeps as many resources as it may, and this is another one.
-var ErrFull = errors.New("too many resources: set Memory.Most, or use a Table")
-
-// kept is what a Memory keeps of a resource.
-type kept struct {
-	turn    chan struct{} // holds a value while an f runs
-	highest Highest
-}
-
-// Do is [Store.Do]. One f of a resource runs at a time; the others wait, until their contexts end.
-func (m *Memory) Do(ctx context.Context, resource string, g Grant, f func() error) error {
-	m.mu.Lock()
-	k := m.resources[resource]
-	if k == nil {
-		if len(m.resources) >= cmp.Or(m.Most, DefaultMost) {
-			m.mu.Unlock()
-			return fmt.Errorf("fence %s: %w", resource, ErrFull)
-		}
-		if m.resources == nil {
-			m.resources = map[string]*kept{}
-		}
-		k = &kept{turn: make(chan struct{}, 1)}
-		m.resources[resource] = k
-	}
-	m.mu.Unlock()
-	select {
-	case k.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-k.turn }()
-	return k.highest.Do(g, func() error {
-		if err := ctx.Err(); err != nil { // the wait may have been long
-			return err
-		}
-		return f()
-	})
 }
 
 // Store is a [Store] in the table, for a server of several processes that use one database. Each

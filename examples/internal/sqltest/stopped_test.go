@@ -112,8 +112,8 @@ func TestSharedLeasesCannotBeFenced(t *testing.T) {
 		"all permits": {locks.Semaphore("s", 3, interlock.Weight(3)), nil},
 	} {
 		lease := errtest.Must(c.lock.Acquire(t.Context()))(t)
-		var resource fence.Highest
-		if err := resource.Check(lease); !errors.Is(err, c.want) {
+		var memory fence.Memory
+		if err := memory.Do(t.Context(), "resource", lease, func() error { return nil }); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 		isErr(t, lease.Release(), nil)
