@@ -30,7 +30,7 @@ var ErrFull = errors.New("too many resources: set Memory.Most, or use a Table")
 // kept is what a Memory keeps of a resource.
 type kept struct {
 	turn chan struct{} // holds a value while an f runs
-	seen int64         // the largest token; who has the turn may look
+	seen int64         // the largest token; the turn guards it
 }
 
 // Do is [Store.Do]. One f of a resource runs at a time; the others wait, until their contexts end. f must not use the

@@ -33,6 +33,7 @@ type config struct {
 	tls      *tls.Config   // nil: none
 	dial     dialler       // nil: TCP
 	given    *link         // the program's own connection
+	wrong    error         // of Layout
 }
 
 // Option changes how ZooKeeper is used.
@@ -45,22 +46,19 @@ func Root(path string) Option { return func(c *config) { c.root = strings.TrimRi
 // by default.
 func ACL(acl []zk.ACL) Option { return func(c *config) { c.acl = acl } }
 
-// Kazoo gives mutexes, elections and read-write locks the names of kazoo, which
-// Curator does not respect.
-func Kazoo() Option { return func(c *config) { c.names.kazoo = true } }
-
-// Latch gives elections the names of Curator's LeaderLatch.
-func Latch() Option { return func(c *config) { c.names.latch = true } }
-
-// Leases lays out semaphores as Curator's InterProcessSemaphoreV2. Their permits
-// cannot have a fixed end, and a ticket has at most 1000.
-func Leases() Option { return func(c *config) { c.names.leases = true } }
-
-// Barriers lays out barriers as Curator's DistributedBarrier, and double barriers as its
-// DistributedDoubleBarrier. A name of a barrier cannot be that of anything else then,
-// nor be above other names. Who comes to a double barrier while a round goes on is in
-// it at once.
-func Barriers() Option { return func(c *config) { c.names.barriers = true } }
+// Layout has locks laid out as other libraries do, by options as a URL has them: layout=kazoo, election=latch,
+// semaphore=curator and barrier=curator, such as Layout("election=latch&semaphore=curator"). docs/zookeeper.md
+// describes them. A wrong option is an error of New.
+func Layout(options string) Option {
+	return func(c *config) {
+		u, err := driver.ParseURL("zk:?" + options)
+		if err == nil {
+			c.names = layouts(u)
+			err = u.Check()
+		}
+		c.wrong = err
+	}
+}
 
 // New uses a client that the program has already, and that was connected through
 // tap. Close of the driver leaves it open, and removes what the driver has there, for which it
@@ -73,6 +71,9 @@ func New(ctx context.Context, conn *zk.Conn, tap *Tap, opts ...Option) (driver.D
 	c := &config{acl: zk.WorldACL(zk.PermAll), given: newLink(conn, tap, false)}
 	for _, o := range opts {
 		o(c)
+	}
+	if c.wrong != nil {
+		return nil, fmt.Errorf("zookeeper: %w", c.wrong)
 	}
 	if err := c.given.wait(ctx); err != nil {
 		return nil, fmt.Errorf("zookeeper: the client has no session, or was not connected through this Tap: %w", err)

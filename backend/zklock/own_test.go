@@ -2,7 +2,9 @@ package zklock_test
 
 import (
 	"context"
+	"errors"
 	"log"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +102,31 @@ func TestOwnConnectionThatIsNone(t *testing.T) {
 	}
 	conn, _ := ownConn(t, s.Addr)
 	atOnce(t, func() error { _, err := zklock.New(ctx, conn, zklock.NewTap(nil)); return err }, "through this Tap")
+}
+
+// Promise: Layout does for a connection of the program what these options do in a URL, and New refuses all others.
+func TestTheLayoutOfAnOwnConnection(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	conn, tap := ownConn(t, s.Addr)
+	for options, option := range map[string]string{"layout=netflix": "layout", "semaphore=curator&timeout=5s": "timeout"} {
+		if _, err := zklock.New(limited(t), conn, tap, zklock.Layout(options)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), option) {
+			t.Errorf("%s: %v", options, err)
+		}
+	}
+	d := errtest.Must(zklock.New(limited(t), conn, tap, zklock.Root("/ours"), zklock.Layout("layout=kazoo&election=latch")))(t)
+	defer d.Close()
+	session := errtest.Must(d.Open(limited(t), driver.SessionOptions{TTL: time.Second}))(t)
+	for queue, kind := range map[string]driver.Kind{"__lock__": driver.Mutex, "latch-": driver.Election} {
+		r := aMutex(queue)
+		r.Kind = kind
+		held := errtest.Must(session.Join(limited(t), r))(t)
+		names, _, err := conn.Children("/ours/" + queue)
+		if err != nil || len(names) != 1 || !strings.Contains(names[0], queue) {
+			t.Errorf("the %s has the nodes %q, %v", kind, names, err)
+		}
+		noError(t, session.Leave(limited(t), held, true))
+	}
 }
 
 // Without the right to write, a release is not marked, and doctor says so.
