@@ -42,15 +42,14 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 	d := start(t, newFile(t))
 	for range 10 {
 		s := begin(t, d)
-		errtest.Must(d.store.file.lock.take(t.Context(), coming, nil))(t)
+		noError(t, d.store.file.lock.take(t.Context(), coming))
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		closed, joined := make(chan error, 1), make(chan error, 1)
 		go func() { closed <- s.Close(ctx) }()
 		waitForLock(t, 1)
 		go func() {
-			_, err := s.store.Join(ctx, exchange.Join{Request: mutex("q"), Session: exchangetest.RowOf(s.Opened)})
-			joined <- err
+			joined <- s.store.alone(ctx, &exchange.Join{Request: mutex("q"), Session: exchangetest.RowOf(s.Opened)}).Err
 		}()
 		waitForLock(t, 2)
 		d.store.file.lock.pass()
@@ -81,7 +80,7 @@ func waitForLock(t *testing.T, want int) {
 // alone calls f while the driver does not use its connections.
 func alone(t *testing.T, d *client, f func()) {
 	for {
-		if _, err := d.store.file.lock.take(t.Context(), coming, nil); err == nil {
+		if err := d.store.file.lock.take(t.Context(), coming); err == nil {
 			break
 		}
 	}
@@ -184,8 +183,8 @@ func TestARepeatedJoinDoesNotFindAnExpiredTicket(t *testing.T) {
 	s.mustJoin(t, r, true)
 	time.Sleep(2 * time.Millisecond)
 	r.Retry = true
-	if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)}); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("its time is over, and it was found: %+v, %v", st, err)
+	if a := d.store.alone(t.Context(), &exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)}); !errors.Is(a.Err, driver.ErrGone) {
+		t.Errorf("its time is over, and it was found: %+v", a)
 	}
 }
 

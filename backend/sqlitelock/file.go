@@ -75,7 +75,7 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	}
 	f.blockers = blockers.Of(f.folder.File("turn"), path+"-shm") // the write lock, and SQLite's own
 	f.lock = newWriteLock(t, f.closing)
-	if _, err := f.lock.take(ctx, coming, nil); err != nil {
+	if err := f.lock.take(ctx, coming); err != nil {
 		return nil, f.stuck(err)
 	}
 	defer f.lock.pass()

@@ -360,10 +360,10 @@ func TestWriteLock(t *testing.T) {
 		both[i] = newWriteLock(f, nil)
 	}
 	a, b := both[0], both[1]
-	errtest.Must(a.take(t.Context(), coming, nil))(t)
+	noError(t, a.take(t.Context(), coming))
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if _, err := b.take(ctx, coming, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.take(ctx, coming); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("two have the turn: %v", err)
 		}
 		cancel()
@@ -371,7 +371,7 @@ func TestWriteLock(t *testing.T) {
 	a.pass()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	errtest.Must(a.take(ctx, coming, nil))(t) // b's sleeper had it, and gave it back
+	noError(t, a.take(ctx, coming)) // b's sleeper had it, and gave it back
 	a.pass()
 
 	const rounds = 2000
@@ -385,7 +385,7 @@ func TestWriteLock(t *testing.T) {
 				if n%3 == 0 { // some give up
 					ctx, cancel = context.WithTimeout(ctx, 50*time.Microsecond)
 				}
-				if _, taken := both[i%2].take(ctx, coming, nil); taken == nil {
+				if taken := both[i%2].take(ctx, coming); taken == nil {
 					if inside.Add(1) != 1 {
 						err = errors.New("two have the turn")
 					}

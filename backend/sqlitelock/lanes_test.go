@@ -3,6 +3,7 @@ package sqlitelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -21,7 +22,7 @@ func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	errtest.Must(d.store.file.lock.take(ctx, coming, nil))(t)
+	noError(t, d.store.file.lock.take(ctx, coming))
 	var all sync.WaitGroup
 	for i, call := range calls {
 		all.Go(func() { call(ctx) })
@@ -31,13 +32,13 @@ func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 	all.Wait()
 }
 
-// lined returns when so many stand in the lanes of a driver.
+// lined returns when so many stand in the lanes of a driver, or wait for these.
 func lined(t *testing.T, d *client, want int) {
 	t.Helper()
 	lock := d.store.file.lock
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Microsecond) {
 		lock.mu.Lock()
-		found := 0
+		found := d.Driver.(*exchange.Driver).Gathered()
 		for in := range lock.lanes {
 			found += lock.lanes[in].Len()
 		}
@@ -59,7 +60,7 @@ func TestLeasesGoBeforeACrowd(t *testing.T) {
 	var calls []func(context.Context)
 	for _, in := range []lane{coming, coming, leaving, keeping, coming, leaving, keeping} {
 		calls = append(calls, func(ctx context.Context) {
-			if _, err := d.store.file.lock.take(ctx, in, nil); err != nil {
+			if err := d.store.file.lock.take(ctx, in); err != nil {
 				t.Error(err)
 				return
 			}
@@ -124,52 +125,41 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 	s.mustLeave(t, kept)
 }
 
-// Whoever has the turn does what leases depend on before its own, and then no crowd. Else it
-// does a bounded part of the crowd, those who leave first, and after a full part the crowd
-// rests: only what leases depend on has the turn then.
-func TestACrowdIsBoundedAndRests(t *testing.T) {
+// After a full part of a crowd the crowd rests: only what leases depend on has the turn then.
+func TestACrowdRests(t *testing.T) {
 	lock := newWriteLock(nil, nil)
-	lock.busy = true
-	line := func(in lane, n int) (all []*request) {
-		for range n {
-			w := &request{called: make(chan struct{})}
-			w.job = &job{request: w}
-			lock.lanes[in].PushBack(w)
-			all = append(all, w)
-		}
-		return all
+	lock.busy, lock.begun = true, time.Now().Add(-time.Hour)
+	line := func(in lane) <-chan struct{} {
+		w := &request{called: make(chan struct{})}
+		lock.lanes[in].PushBack(w)
+		return w.called
 	}
-	called := func(w *request) bool {
+	called := func(c <-chan struct{}) bool {
 		select {
-		case <-w.called:
+		case <-c:
 			return true
 		default:
 			return false
 		}
 	}
-	leaves, joins := line(leaving, together/2), line(coming, 2*together)
-	line(keeping, 2)
-	if first, rest := lock.gather(coming); len(first) != 2 || len(rest) != 0 {
-		t.Errorf("beside %d that leases depend on it does %d of the crowd", len(first), len(rest))
+	first := line(coming)
+	lock.rest(together/4 - 1)
+	if lock.next(); !called(first) {
+		t.Error("a small part has the crowd rest")
 	}
-	lock.begun = time.Now().Add(-time.Hour)
-	_, rest := lock.gather(coming)
-	if len(rest) != together-1 || rest[0] != leaves[0].job || rest[together/2] != joins[0].job {
-		t.Errorf("it does %d of the crowd", len(rest))
-	}
-	lock.next()
-	next := joins[together-1-together/2]
-	if called(next) {
+	lock.rest(together / 4)
+	next := line(coming)
+	if lock.next(); called(next) {
 		t.Error("the crowd does not rest")
 	}
-	renews := line(keeping, 1)[0]
-	lock.next()
-	if !called(renews) {
-		t.Error("what leases depend on rests with the crowd")
+	if renews := line(keeping); true {
+		if lock.next(); !called(renews) {
+			t.Error("what leases depend on rests with the crowd")
+		}
 	}
 	lock.next()
 	select {
-	case <-next.called:
+	case <-next:
 	case <-time.After(limit):
 		t.Fatal("the crowd rests for ever")
 	}
@@ -182,25 +172,26 @@ func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 		noError(t, script(d.store.file.write, "CREATE TABLE scratch(n INTEGER)"))
 	})
 	failed := errors.New("failed")
-	var calls []func(context.Context)
-	for i := range 6 {
-		calls = append(calls, func(ctx context.Context) {
-			var want error
+	noError(t, d.store.change(t.Context(), fast, func(t *tx) (err error) {
+		for i := range 6 {
+			var of, want error
 			if i%3 == 1 {
 				want = failed
 			}
-			err := d.store.change(ctx, join, func(t *tx) error {
-				if err := t.exec("INSERT INTO scratch VALUES (?)", i); err != nil {
-					return err
-				}
-				return want
-			})
-			if !errors.Is(err, want) {
-				t.Errorf("job %d: %v", i, err)
+			err = errors.Join(err, t.within(func() error {
+				t.out = append(t.out, outgoing{sid: int64(i)})
+				return errors.Join(t.exec("INSERT INTO scratch VALUES (?)", i), want)
+			}, &of))
+			if !errors.Is(of, want) {
+				err = errors.Join(err, fmt.Errorf("part %d: %w", i, of))
 			}
-		})
-	}
-	stand(t, d, calls...)
+		}
+		if len(t.out) != 4 {
+			err = errors.Join(err, fmt.Errorf("%d messages, not those of four parts", len(t.out)))
+		}
+		t.out = nil
+		return err
+	}))
 	var kept []int
 	alone(t, d, func() {
 		noError(t, d.store.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
@@ -209,7 +200,7 @@ func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
 		}))
 	})
 	if !slices.Equal(kept, []int{0, 2, 3, 5}) {
-		t.Errorf("the file has what jobs %v have written", kept)
+		t.Errorf("the file has what parts %v have written", kept)
 	}
 }
 
@@ -236,7 +227,7 @@ func TestACrowdIsGathered(t *testing.T) {
 	}
 	before := d.quiet()
 	stand(t, d, calls...)
-	if used := d.Exchanges() - before; used > crowd/together+2 {
+	if used := d.Exchanges() - before; used > crowd/together+3 { // the first goes alone
 		t.Errorf("%d Joins were %d transactions", crowd, used)
 	}
 	last := uint64(0)
@@ -264,25 +255,25 @@ func TestACrowdIsGathered(t *testing.T) {
 	}
 	before = d.Exchanges()
 	stand(t, d, calls...)
-	if used := d.Exchanges() - before; used > crowd/together+2 {
+	if used := d.Exchanges() - before; used > crowd/together+3 {
 		t.Errorf("%d Leaves were %d transactions", crowd, used)
 	}
 	s.mustLeave(t, held)
 }
 
-// Whoever does a job of another has the others told of it, though its own has failed.
-func TestAGrantIsToldOfThoughItsWriterHasFailed(t *testing.T) {
+// A grant is told of, though another change of the list has failed.
+func TestAGrantIsToldOfBesideOneThatFails(t *testing.T) {
 	d := start(t, newFile(t))
 	s, other := begin(t, d), begin(t, start(t, d.store.file.path))
 	held := s.mustJoin(t, mutex("q"), true)
 	next := other.mustJoin(t, mutex("q"), false)
-	stand(t, d,
-		func(ctx context.Context) {
-			errtest.Is(t, s.Shrink(ctx, driver.Ticket{ID: exchange.NewID(), Queue: "q"}, 1), driver.ErrGone, "Shrink of no ticket")
-		},
-		func(ctx context.Context) {
-			errtest.Is(t, s.Leave(ctx, held, true), nil, "Leave")
-		})
+	row := exchangetest.RowOf(s.Opened)
+	d.store.Change(t.Context(), []exchange.Change{
+		&exchange.Shrink{Ref: exchange.Ref{Queue: "q", ID: exchange.NewID()}, Session: row, Units: 1},
+		&exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: held.ID}, Session: row, Clean: true},
+	}, func(i int, a exchange.Answer) {
+		errtest.Is(t, a.Err, []error{driver.ErrGone, nil}[i], []string{"Shrink of no ticket", "Leave"}[i])
+	})
 	other.mustAwait(t, next) // nobody renews here
 }
 
@@ -308,7 +299,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	r := mutex("q")
-	errtest.Must(d.store.file.lock.take(ctx, coming, nil))(t)
+	noError(t, d.store.file.lock.take(ctx, coming))
 	before := d.Exchanges()
 	for range 2 {
 		givesUp(t, s, d, r)
@@ -333,7 +324,7 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	defer cancel()
 	r := mutex("q")
 	r.Retry = true
-	errtest.Must(d.store.file.lock.take(ctx, coming, nil))(t)
+	noError(t, d.store.file.lock.take(ctx, coming))
 	givesUp(t, s, d, r)
 	d.store.file.lock.pass()
 	before := d.Exchanges()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -24,7 +23,7 @@ func NewLate(ctx context.Context, t testing.TB, path string, wait func() <-chan 
 func late(t testing.TB, s *store, wait func() <-chan struct{}) {
 	t.Helper()
 	f := s.file
-	errtest.Must(f.lock.take(context.Background(), coming, nil))(t)
+	noError(t, f.lock.take(context.Background(), coming))
 	defer f.lock.pass()
 	noError(t, f.write.CreateFunction("late", &sqlite.FunctionImpl{
 		AllowIndirect: true,

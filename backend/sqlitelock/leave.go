@@ -2,7 +2,6 @@ package sqlitelock
 
 import (
 	"context"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -10,14 +9,13 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Leave of a holder goes before a crowd: other leases depend on it. Leaves of waiters share
-// exchanges.
-func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
+// leaving goes before a crowd, if it is of a holder: other leases depend on it.
+func (s *store) leaving(l *exchange.Leave) part {
 	how := keep
 	if _, waits := s.tickets.wait(l.ID); waits || l.Tombstone > 0 {
 		how = quit
 	}
-	return false, s.alter(ctx, how, l.Session, l.Ref, true, func(t *tx, o *session, q *queue, p *ticket) error {
+	return s.altering(how, l.Session, l.Ref, true, func(t *tx, o *session, q *queue, p *ticket) error {
 		if p == nil {
 			if l.Tombstone > 0 {
 				s.tickets.addTombstone(l.ID, l.Tombstone)
@@ -32,41 +30,41 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 	})
 }
 
-func (s *store) Shrink(ctx context.Context, r exchange.Session, ref exchange.Ref, units int64) (unsettled bool, err error) {
-	return false, s.alter(ctx, keep, r, ref, false, func(t *tx, _ *session, q *queue, p *ticket) error {
+func (s *store) shrinking(c *exchange.Shrink) part {
+	return s.altering(keep, c.Session, c.Ref, false, func(t *tx, _ *session, q *queue, p *ticket) error {
 		if p == nil {
 			return driver.ErrGone
 		}
-		if units >= p.units {
+		if c.Units >= p.units {
 			return errNothing
 		}
 		if q.held(p) {
 			if q.exclusive(p) {
 				q.unclean = false // the exclusive hold has ended well
 			}
-			q.used -= p.units - units
+			q.used -= p.units - c.Units
 		}
-		p.units = units
+		p.units = c.Units
 		return t.update(q, p)
 	})
 }
 
-// Keep is committed synchronously: the fixed end outlasts a power loss.
-func (s *store) Keep(ctx context.Context, r exchange.Session, ref exchange.Ref, in time.Duration) error {
-	return s.alter(ctx, how{in: keeping, alone: true, sync: true}, r, ref, true, func(t *tx, o *session, q *queue, p *ticket) error {
+// keeping is committed synchronously: the fixed end outlasts a power loss.
+func (s *store) keeping(c *exchange.Keep) part {
+	return s.altering(how{in: keeping, sync: true}, c.Session, c.Ref, true, func(t *tx, o *session, q *queue, p *ticket) error {
 		if p == nil {
 			return driver.ErrGone
 		}
 		if !q.held(p) {
 			return exchange.ErrNotHeld
 		}
-		if p.is(evicted) && p.ends < t.now.add(in) {
+		if p.is(evicted) && p.ends < t.now.add(c.For) {
 			return driver.ErrGone
 		}
 		if !p.is(fixed) {
 			p.flags |= kept
 		}
-		t.fix(p, in)
+		t.fix(p, c.For)
 		if p.owner == "" {
 			p.owner = o.owner
 		}
@@ -77,11 +75,11 @@ func (s *store) Keep(ctx context.Context, r exchange.Session, ref exchange.Ref, 
 	})
 }
 
-// alter changes a ticket of the session, or with others a fixed one of another session, and grants
+// altering changes a ticket of the session, or with others a fixed one of another session, and grants
 // the next waiters. For a ticket that does not stand f gets nil.
-func (s *store) alter(ctx context.Context, h how, r exchange.Session, ref exchange.Ref, others bool, f func(*tx, *session, *queue, *ticket) error) error {
+func (s *store) altering(h how, r exchange.Session, ref exchange.Ref, others bool, f func(*tx, *session, *queue, *ticket) error) part {
 	left := false
-	_, err := s.inSession(ctx, r, h, func(t *tx, o *session) error {
+	return part{r, h, func(t *tx, o *session) error {
 		left = false
 		q, err := t.queue(ref.Queue)
 		if err != nil {
@@ -110,11 +108,12 @@ func (s *store) alter(ctx context.Context, h how, r exchange.Session, ref exchan
 			return err
 		}
 		return t.save(q)
-	})
-	if k := s.tickets.get(ref.ID); k != nil && err == nil && left {
-		s.tickets.left(k)
-	}
-	return err
+	}, func(_ bool, err error) exchange.Answer {
+		if k := s.tickets.get(ref.ID); k != nil && err == nil && left {
+			s.tickets.left(k)
+		}
+		return exchange.Answer{Err: err}
+	}}
 }
 
 // own finds a ticket of a session in a queue; nil if it does not stand.

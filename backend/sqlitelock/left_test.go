@@ -9,7 +9,6 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
-	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A Join that comes after the Leave of its ticket, which asked for a tombstone, makes no ticket.
@@ -18,12 +17,12 @@ func TestATombstoneRefusesALateJoin(t *testing.T) {
 	s := begin(t, d)
 	r, row := mutex("q"), exchangetest.RowOf(s.Opened)
 	l := exchange.Leave{Ref: exchange.Ref{Queue: r.Queue, ID: r.ID}, Session: row, Tombstone: time.Minute}
-	if _, err := d.store.Leave(t.Context(), l); !errors.Is(err, driver.ErrGone) {
+	if err := d.store.alone(t.Context(), &l).Err; !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Leave: %v", err)
 	}
 	for _, r.Retry = range []bool{false, true} {
-		if st, err := d.store.Join(t.Context(), exchange.Join{Request: r, Session: row}); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("a Join after its Leave: %+v, %v", st, err)
+		if a := d.store.alone(t.Context(), &exchange.Join{Request: r, Session: row}); !errors.Is(a.Err, driver.ErrGone) {
+			t.Errorf("a Join after its Leave: %+v", a)
 		}
 	}
 	s.mustJoin(t, mutex("q"), true)
@@ -54,18 +53,13 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 
 		// The Join is stopped where it has the write lock, at the mutex of the tickets. The
 		// message comes to that mutex second, and so gets it between two looks of the Join.
-		errtest.Must(a.store.file.lock.take(t.Context(), coming, nil))(t)
-		type answer struct {
-			exchange.Status
-			error
-		}
-		got, read := make(chan answer, 1), make(chan bool)
+		noError(t, a.store.file.lock.take(t.Context(), coming))
+		got, read := make(chan exchange.Answer, 1), make(chan bool)
 		r.Retry = true
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		go func() {
-			st, err := a.store.Join(ctx, exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)})
-			got <- answer{st, err}
+			got <- a.store.alone(ctx, &exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)})
 		}()
 		pause := func() { time.Sleep(5 * time.Millisecond) }
 		pause() // it waits for the write lock
@@ -83,8 +77,8 @@ func TestATicketThatHasLeftIsNotGrantedAgain(t *testing.T) {
 		a.store.tickets.mu.Unlock()
 		again := <-got
 		<-read
-		if !errors.Is(again.error, driver.ErrGone) {
-			t.Fatalf("the ticket with token %d was taken out, and its Join returned %+v, %v", held.Token, again.Status, again.error)
+		if !errors.Is(again.Err, driver.ErrGone) {
+			t.Fatalf("the ticket with token %d was taken out, and its Join returned %+v, %v", held.Token, again.Status, again.Err)
 		}
 		if q, err := b.Follow(ctx, "q", ""); err != nil || len(q.Members) != 0 {
 			t.Fatalf("the ticket was taken out, and the queue has %+v, %v", q.Members, err)

@@ -111,7 +111,9 @@ func (s *store) afterBoot(ctx context.Context) error {
 
 // Traits say that the file bounds exchanges, by its lanes and the ends of their contexts, and that
 // the mailbox is there as long as the store.
-func (s *store) Traits() exchange.Traits { return exchange.Traits{Bounded: true, Listens: true} }
+func (s *store) Traits() exchange.Traits {
+	return exchange.Traits{Bounded: true, Listens: true, Together: together}
+}
 
 // hear has the client receive an event.
 func (s *store) hear(ev exchange.Event) {
@@ -286,13 +288,18 @@ func (s *store) inSession(ctx context.Context, r exchange.Session, h how, f func
 			return false, err
 		}
 	}
-	switch err {
-	case errNothing:
-		err = nil
-	case driver.ErrSession:
+	return open, s.outcome(r, err)
+}
+
+// outcome is what became of an exchange of a session.
+func (s *store) outcome(r exchange.Session, err error) error {
+	switch o := s.session(r.ID); {
+	case err == errNothing:
+		return nil
+	case err == driver.ErrSession && o != nil:
 		s.forget(o)
 	}
-	return open, err
+	return err
 }
 
 // address finds out where a session is reached; the zero address if it is over.

@@ -21,15 +21,13 @@ type tx struct {
 
 // how an exchange that writes is done.
 type how struct {
-	in    lane
-	alone bool // in a transaction of its own
-	sync  bool // its commit outlasts a power loss
+	in   lane
+	sync bool // its commit outlasts a power loss
 }
 
 var (
-	fast    = how{in: coming, alone: true}
-	durable = how{in: coming, alone: true, sync: true}
-	join    = how{in: coming}
+	fast    = how{in: coming}
+	durable = how{in: coming, sync: true}
 	quit    = how{in: leaving}
 	keep    = how{in: keeping}
 )
@@ -52,7 +50,7 @@ func (s *store) changes(ctx context.Context, h how, f func(*tx) error) (open boo
 	t := &tx{s: s}
 	err = s.transact(ctx, h, t, f)
 	open = t.commits && err != nil
-	s.send(t.out) // of others, too, if this one has failed
+	s.send(t.out)
 	for len(t.unfinished) > 0 {
 		q := t.unfinished[0]
 		t = &tx{s: s}
@@ -65,23 +63,12 @@ func (s *store) changes(ctx context.Context, h how, f func(*tx) error) (open boo
 	return open, err
 }
 
-// transact does f when it has the lock, and with it what other goroutines of this process wait to
-// do. If another one has done f, that one sends its messages too.
-func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) error {
+// transact does f when it has the lock.
+func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) (err error) {
 	if s.closed.Load() {
 		return errClosed
 	}
-	own := &job{f: f}
-	offered := own
-	if h.alone {
-		offered = nil
-	}
-	mine, err := s.file.lock.take(ctx, h.in, offered)
-	if !mine {
-		t.commits = own.open
-		return own.err
-	}
-	if err != nil {
+	if err := s.file.lock.take(ctx, h.in); err != nil {
 		if s.closed.Load() {
 			return errClosed
 		}
@@ -107,13 +94,7 @@ func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) e
 		return err
 	}
 	t.now = s.now()
-	all := []*job{own}
-	if !h.alone {
-		first, rest := s.file.lock.gather(h.in)
-		all = append(append(first, own), rest...)
-	}
-	err = t.do(all)
-	if err == nil {
+	if err = f(t); err == nil {
 		err = t.addressed()
 	}
 	if err == nil {
@@ -131,52 +112,28 @@ func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) e
 	if err != nil {
 		t.out, t.unfinished = nil, nil
 	}
-	for _, j := range all {
-		if j.err == nil && err != nil {
-			j.err, j.open = err, t.commits
-		}
-		j.err = s.file.explain(j.err)
-	}
-	t.commits = own.open
-	s.file.lock.finish(all, own)
-	return own.err
+	return s.file.explain(err)
 }
 
-// errNone: none of the jobs has changed anything.
-var errNone = errors.New("nothing to commit")
-
-// do does jobs, each entirely or not at all. An error is that of the transaction.
-func (t *tx) do(all []*job) error {
-	if len(all) == 1 {
-		return all[0].f(t)
+// within does f entirely or not at all, and says in of what became of it. An error is that of the transaction.
+func (t *tx) within(f func() error, of *error) error {
+	if err := t.exec("SAVEPOINT part"); err != nil {
+		return err
 	}
-	done := 0
-	for _, j := range all {
-		out, unfinished := t.out, t.unfinished
-		t.out, t.unfinished = nil, nil
-		if err := t.exec("SAVEPOINT job"); err != nil {
-			return err
+	out, unfinished := t.out, t.unfinished
+	t.out, t.unfinished = nil, nil
+	if *of = f(); *of == nil {
+		t.out, t.unfinished = append(out, t.out...), append(unfinished, t.unfinished...)
+	} else {
+		t.out, t.unfinished = out, unfinished
+		if t.AutocommitEnabled() { // SQLite has undone all of them
+			return *of
 		}
-		if j.err = j.f(t); j.err == nil {
-			done++
-			t.out, t.unfinished = append(out, t.out...), append(unfinished, t.unfinished...)
-		} else {
-			t.out, t.unfinished = out, unfinished
-			if t.AutocommitEnabled() { // SQLite has undone all of them
-				return j.err
-			}
-			if err := t.exec("ROLLBACK TO job"); err != nil {
-				return err
-			}
-		}
-		if err := t.exec("RELEASE job"); err != nil {
+		if err := t.exec("ROLLBACK TO part"); err != nil {
 			return err
 		}
 	}
-	if done == 0 {
-		return errNone
-	}
-	return nil
+	return t.exec("RELEASE part")
 }
 
 // begin takes SQLite's own lock, which is free unless another program uses the file.

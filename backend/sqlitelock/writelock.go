@@ -46,19 +46,8 @@ const (
 
 // request is a goroutine in a lane.
 type request struct {
-	job    *job          // nil: no other goroutine can do it
-	called chan struct{} // closed when it is the first, or its job is done
+	called chan struct{} // closed when it is the first
 	gone   bool          // it is not in its lane any more; guarded by writeLock.mu
-	done   bool          // its job is
-}
-
-// job is an exchange that another goroutine of the process, which has the lock, can do together
-// with its own, in one transaction.
-type job struct {
-	f       func(*tx) error
-	err     error
-	open    bool // it may have been committed
-	request *request
 }
 
 func newWriteLock(f *os.File, over <-chan struct{}) *writeLock {
@@ -68,25 +57,21 @@ func newWriteLock(f *os.File, over <-chan struct{}) *writeLock {
 // errCrowd: the wait has ended while other goroutines of this process have had the lock.
 var errCrowd = errors.New("many in this process write to the file")
 
-// take waits for the lock until ctx ends or patience does. It returns false if another goroutine
-// has done the job.
-func (l *writeLock) take(ctx context.Context, in lane, j *job) (mine bool, err error) {
+// take waits for the lock until ctx ends or patience does.
+func (l *writeLock) take(ctx context.Context, in lane) error {
 	l.mu.Lock()
 	had := l.had
 	if !l.busy && !(l.rests && in != keeping) {
 		l.busy, l.begun = true, time.Now()
 		l.mu.Unlock()
 		if ok, err := l.try(); ok || err != nil {
-			return true, l.taken(err)
+			return l.taken(err)
 		}
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		return true, l.wait(ctx)
+		return l.wait(ctx)
 	}
-	w := &request{job: j, called: make(chan struct{})}
-	if j != nil {
-		j.request = w
-	}
+	w := &request{called: make(chan struct{})}
 	at := l.lanes[in].PushBack(w)
 	l.mu.Unlock()
 
@@ -103,20 +88,17 @@ func (l *writeLock) take(ctx context.Context, in lane, j *job) (mine bool, err e
 	if why != nil {
 		l.mu.Lock()
 		if !w.gone {
+			defer l.mu.Unlock()
 			l.lanes[in].Remove(at)
 			if l.had != had && why != errClosed {
 				why = fmt.Errorf("%w: %w", errCrowd, why)
 			}
-			l.mu.Unlock()
-			return true, why
+			return why
 		}
 		l.mu.Unlock()
-		<-w.called // at once, or after the transaction that it is part of
+		<-w.called // at once
 	}
-	if w.done {
-		return false, nil
-	}
-	return true, l.wait(ctx)
+	return l.wait(ctx)
 }
 
 // try takes the lock if it is free.
@@ -189,62 +171,23 @@ func (l *writeLock) sleep() {
 	}
 }
 
-// gather takes jobs out of the lanes, for the goroutine that has the lock, which comes from a lane
-// itself. What leases depend on comes first, and does not wait for a crowd in the same
-// transaction.
-func (l *writeLock) gather(in lane) (first, rest []*job) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first = l.jobs(keeping, batch)
-	if in != keeping && len(first) == 0 {
-		rest = l.jobs(leaving, together-1)
-		rest = append(rest, l.jobs(coming, together-1-len(rest))...)
-		if len(rest) >= together/4 {
-			l.rest(8 * time.Since(l.begun))
-		}
-	}
-	return first, rest
-}
-
-// together bounds what a crowd does in one transaction, behind which all other clients wait.
-const together = 32
-
-// jobs takes up to so many from the front of a lane. The mutex is held.
-func (l *writeLock) jobs(in lane, most int) (all []*job) {
-	for e := l.lanes[in].Front(); e != nil && len(all) < most; e = l.lanes[in].Front() {
-		w := e.Value.(*request)
-		if w.job == nil {
-			break
-		}
-		l.lanes[in].Remove(e)
-		w.gone = true
-		all = append(all, w.job)
-	}
-	return all
-}
-
-// finish ends the requests whose jobs are done.
-func (l *writeLock) finish(jobs []*job, own *job) {
-	for _, j := range jobs {
-		if j != own {
-			j.request.done = true
-			close(j.request.called)
-		}
-	}
-}
-
 // pass gives the lock back.
 func (l *writeLock) pass() {
 	_ = flock.Unlock(l.file)
 	l.next()
 }
 
-// rest keeps the later lanes waiting after a full part of a crowd, in proportion to how long the
-// file was not free for it. So the file has time left for what the leases of all processes depend
-// on, and a request that is given up meanwhile costs it nothing. The mutex is held.
-func (l *writeLock) rest(d time.Duration) {
+// rest is called by the goroutine that has the lock, for a part of a crowd. After a full one it keeps the later lanes
+// waiting, in proportion to how long the file was not free for it. So the file has time left for what the leases of all
+// processes depend on, and a request that is given up meanwhile costs it nothing.
+func (l *writeLock) rest(part int) {
+	if part < together/4 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.rests = true
-	time.AfterFunc(min(d, longestRest), func() {
+	time.AfterFunc(min(8*time.Since(l.begun), longestRest), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.rests = false
@@ -253,6 +196,9 @@ func (l *writeLock) rest(d time.Duration) {
 		}
 	})
 }
+
+// together bounds what a crowd does in one transaction, behind which all other clients wait.
+const together = 32
 
 const longestRest = 60 * time.Millisecond
 

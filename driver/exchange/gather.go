@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,9 +33,19 @@ type lane struct {
 }
 
 const (
-	perWithdraw = 100      // how many waiters leave in one exchange
+	perWithdraw = 100      // how many waiters leave in one exchange, if the store does not say how much it takes
 	mostBytes   = 64 << 10 // of notes in one exchange
 )
+
+// Gathered counts the changes that wait for others, for tests of a store.
+func (d *Driver) Gathered() (n int) {
+	d.gathering.Lock()
+	defer d.gathering.Unlock()
+	for _, l := range d.lanes {
+		n += len(l.waiting)
+	}
+	return n
+}
 
 // request is a change that gathers.
 type request struct {
@@ -213,10 +224,7 @@ func (d *Driver) take(l *lane, of *gathered) (all []*request) {
 	d.gathering.Lock()
 	defer d.gathering.Unlock()
 	l.starting = false
-	most, bytes := d.traits.Together, 0
-	if l.of.queue != "" {
-		most = perWithdraw
-	}
+	most, bytes := cmp.Or(d.traits.Together, perWithdraw), 0
 	for _, r := range l.waiting[:min(most, len(l.waiting))] {
 		if j, is := r.change.(*Join); is {
 			bytes += len(j.Note)
