@@ -58,6 +58,18 @@ func wanted(q url.Values, limit int) (want, error) {
 	return w, err
 }
 
+// choosing serves requests whose query makes sense.
+func (h *Handler) choosing(limit int, next func(http.ResponseWriter, *http.Request, want)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		wants, err := wanted(r.URL.Query(), limit)
+		if err != nil {
+			h.refuse(w, r, http.StatusBadRequest, err.Error())
+			return
+		}
+		next(w, r, wants)
+	}
+}
+
 // part cuts what a page shows out of a list.
 func part[T any](all []T, w want) []T {
 	from := min(w.Offset, len(all))
@@ -104,12 +116,7 @@ func locksOf(s view.Sample, err error, w want) locksJSON {
 	return out
 }
 
-func (h *Handler) apiLocks(w http.ResponseWriter, r *http.Request) {
-	wants, err := wanted(r.URL.Query(), 100)
-	if err != nil {
-		h.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
+func (h *Handler) apiLocks(w http.ResponseWriter, r *http.Request, wants want) {
 	s, err := h.sample(r.Context())
 	if s.At.IsZero() && err != nil {
 		h.failed(w, r, err)

@@ -44,6 +44,15 @@ func (p *page) failed(err error) {
 	}
 }
 
+// sampled is a page of the locks, and the sample that it shows.
+func (h *Handler) sampled(r *http.Request, title string) (page, view.Sample) {
+	p := h.page(r, title)
+	s, err := h.sample(r.Context())
+	p.failed(err)
+	p.Stream = brief
+	return p, s
+}
+
 // brief is the address of the events of the list of locks, without the locks.
 const brief = "api/events?brief=1"
 
@@ -143,17 +152,9 @@ func pagerOf(r *http.Request, w want, total int) pager {
 // rowsShown is how many rows a page shows, if its address does not say it.
 const rowsShown = 50
 
-func (h *Handler) showLocks(w http.ResponseWriter, r *http.Request) {
-	wants, err := wanted(r.URL.Query(), rowsShown)
-	if err != nil {
-		h.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	p := h.page(r, "Locks")
-	s, err := h.sample(r.Context())
-	p.failed(err)
+func (h *Handler) showLocks(w http.ResponseWriter, r *http.Request, wants want) {
+	p, s := h.sampled(r, "Locks")
 	chosen := wants.Of(s.Locks, time.Now())
-	p.Stream = brief
 	var holders, waiters int
 	var waits time.Time
 	for _, q := range s.Locks {
@@ -215,13 +216,8 @@ func timeline(grants []view.Grant, now time.Time, alone bool) []grantRow {
 	return rows
 }
 
-func (h *Handler) showLock(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) showLock(w http.ResponseWriter, r *http.Request, wants want) {
 	name := r.URL.Query().Get("name")
-	wants, err := wanted(r.URL.Query(), 100)
-	if err != nil {
-		h.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
 	p := h.page(r, clip(name, 60))
 	n, err := h.name(r.Context(), name)
 	if err != nil {
@@ -246,10 +242,7 @@ func (h *Handler) showLock(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) showWaits(w http.ResponseWriter, r *http.Request) {
-	p := h.page(r, "Who waits for whom")
-	s, err := h.sample(r.Context())
-	p.failed(err)
-	p.Stream = brief
+	p, s := h.sampled(r, "Who waits for whom")
 	found, err := h.deadlocks.get(func() ([]interlock.Deadlock, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -269,10 +262,7 @@ func (h *Handler) showWaits(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) showLongest(w http.ResponseWriter, r *http.Request) {
-	p := h.page(r, "Longest waits")
-	_, err := h.sample(r.Context())
-	p.failed(err)
-	p.Stream = brief
+	p, _ := h.sampled(r, "Longest waits")
 	h.render(w, r, http.StatusOK, "longest", struct {
 		page
 		Since    time.Time

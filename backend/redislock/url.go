@@ -3,6 +3,7 @@ package redislock
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,23 @@ func configure(u *driver.URL, prefix string) (*config, rueidis.ClientOption, err
 	}
 	c.user, c.sentinelUser = cmp.Or(o.Username, "default"), cmp.Or(o.Sentinel.Username, "default")
 	return c, o, nil
+}
+
+// ClientOption is how programs connect a client of their own to the Redis of a URL, for what they keep there beside locks: with
+// the URL's servers, user, database and TLS. The connections of a driver are for locks alone. An error is [driver.ErrInvalid],
+// and has no password.
+func ClientOption(url string) (rueidis.ClientOption, error) {
+	u, err := driver.ParseURL(url)
+	if err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	o, err := clientOption(u)
+	if len(o.InitAddress) > 0 && strings.HasPrefix(o.InitAddress[0], "/") {
+		o.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", path)
+		}
+	}
+	return o, err
 }
 
 func clientOption(u *driver.URL) (rueidis.ClientOption, error) {

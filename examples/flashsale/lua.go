@@ -3,20 +3,17 @@ package flashsale
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
 // lua has stock and buyers in Redis. One script looks whether the buyer has a piece, takes
@@ -66,61 +63,17 @@ func isRedis(url string) bool {
 
 // openCounter connects to the Redis of a URL, which may have options of Interlock.
 func openCounter(url, sale string) (*counter, error) {
-	o, err := redisOption(url)
+	o, err := redislock.ClientOption(url)
 	if err != nil {
 		return nil, err
 	}
+	o.ClientName = "flash-sale"
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, fmt.Errorf("reach %s: %w", redacted(url), err)
 	}
 	key := "{flash-sale/" + sale + "}/"
 	return &counter{client, key + "stock", key + "buyers", key + "orders"}, nil
-}
-
-// redisOption reads the URL as package redislock does. That package hands out no client: the connections of its
-// driver are for locks alone.
-func redisOption(url string) (o rueidis.ClientOption, err error) {
-	u, err := driver.ParseURL(url)
-	if err != nil {
-		return o, err
-	}
-	o = rueidis.ClientOption{ClientName: "flash-sale", DisableCache: true, DisableRetry: true, PipelineMultiplex: -1} // one connection
-	o.Dialer.Timeout = u.Duration("dial_timeout", 5*time.Second)
-	if u.User != nil {
-		o.Username = u.User.Username()
-		o.Password, _ = u.User.Password()
-	}
-	if o.SelectDB, err = strconv.Atoi(cmp.Or(strings.Trim(u.Path, "/"), "0")); err != nil {
-		return o, errors.New("the database of the Redis URL is not a number")
-	}
-	if u.Scheme == "rediss" {
-		if o.TLSConfig, err = tlsoption.Config(u); err != nil {
-			return o, err
-		}
-	}
-	port := "6379"
-	if master := u.Text("master", ""); master != "" {
-		port = "26379"
-		o.Sentinel = rueidis.SentinelOption{
-			MasterSet: master, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
-			Username: u.Text("sentinel_user", ""), Password: u.Text("sentinel_password", ""),
-		}
-	}
-	if o.InitAddress = u.Hosts; len(u.Hosts) == 0 {
-		o.InitAddress = []string{"127.0.0.1"}
-	}
-	for i, host := range o.InitAddress {
-		if path, ok := driver.SocketPath(host); ok {
-			o.InitAddress[i] = path
-			o.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				return d.DialContext(ctx, "unix", path)
-			}
-		} else if _, _, err := net.SplitHostPort(host); err != nil {
-			o.InitAddress[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
-		}
-	}
-	return o, nil
 }
 
 // answers is an error if Redis does not. The sale is over then: no other place has its stock, and a Redis that comes

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -92,7 +93,7 @@ func TestTheURLOfTheLocksLeadsToTheSaleInRedis(t *testing.T) {
 		"redis://%2Frun%2Fredis.sock/0":      "/run/redis.sock",
 		"rediss://u:p@h?server_name=example": "h:6379",
 	} {
-		o, err := redisOption(url)
+		o, err := redislock.ClientOption(url)
 		if got := strings.Join(o.InitAddress, " "); err != nil || got != want {
 			t.Errorf("%s: got %s, %v; want %s", url, got, err, want)
 		}

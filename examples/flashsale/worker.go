@@ -17,7 +17,6 @@ import (
 	_ "github.com/interlock-go/interlock/backend/filelock"
 	_ "github.com/interlock-go/interlock/backend/mysqllock"
 	_ "github.com/interlock-go/interlock/backend/pglock"
-	_ "github.com/interlock-go/interlock/backend/redislock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock" // the default of Config.URLs
 	_ "github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/fence"
