@@ -130,7 +130,7 @@ func (c *config) remedy(err error) string {
 	switch {
 	case command != nil && strings.HasPrefix(command[1], "sentinel"):
 		return "on each Sentinel: ACL SETUSER " + cmp.Or(c.sentinelUser, "USER") + " +" + command[1] + "; docs/redis.md has the whole line"
-	case says("MOVED "), says("NOPERM"), says("user executing the script can't"):
+	case says("MOVED "), conn.Forbidden(err):
 		return c.grant(err)
 	case says("nknown command"), says("nknown Redis command"):
 		return "use a server that has this command, and take it out of its rename-command"
@@ -175,7 +175,7 @@ func (s *store) checkExchanges(ctx context.Context) driver.Finding {
 		err := doctor.Try(ctx, tried, exchange.NewMailbox(), name)
 		switch {
 		case err == nil:
-		case s.prefix+s.allNames == "" && strings.Contains(err.Error(), "NOPERM") && strings.Contains(err.Error(), " key"):
+		case s.prefix+s.allNames == "" && conn.Forbidden(err) && strings.Contains(err.Error(), " key"):
 			return doctor.Warn("the locks whose names the user's rights do not cover", "add ?prefix=PREFIX to the URL, if all names have one, or "+s.grant(err), "a lock called doctor/…: %v", err)
 		default:
 			return doctor.Exchanges(fmt.Errorf("%w%s", err, s.servedBy(ctx, name)), s.remedy)
@@ -234,7 +234,7 @@ func (n *node) ask(ctx context.Context) error {
 	}
 	began := time.Now()
 	at, err := do("TIME").AsIntSlice()
-	if err != nil && !conn.Refused(err.Error()) {
+	if err != nil && !conn.Refused(err) {
 		return err
 	}
 	if len(at) == 2 {
@@ -268,6 +268,9 @@ func lines(text string) map[string]string {
 func (n *node) checkServer(context.Context) driver.Finding {
 	if n.err != nil {
 		return n.unreachable(n.err)
+	}
+	if n.info["loading"] == "1" { // some answer meanwhile what needs no data
+		return n.unreachable(errors.New("LOADING: it reads its data"))
 	}
 	return doctor.Sound
 }

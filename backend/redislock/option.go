@@ -98,7 +98,8 @@ func ours(o rueidis.ClientOption) rueidis.ClientOption {
 	// dedicated to grants.
 	o.PipelineMultiplex = -1
 	o.DisableCache = true
-	o.DisableRetry = true // the core repeats calls, with the same identity
+	o.DisableRetry = true                          // the core repeats calls, with the same identity
+	o.ClientSetInfo = rueidis.DisableClientSetInfo // a right that nothing else needs
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.Dialer.KeepAlive = cmp.Or(o.Dialer.KeepAlive, time.Second)
 	return o

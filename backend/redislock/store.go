@@ -90,7 +90,7 @@ func (s *store) highest(ctx context.Context) string {
 	base := "interlock:{" + s.prefix + s.allNames
 	high := base + "}:m"
 	_, err := s.run(ctx, call{highScript, []string{high, base + s.mailbox + "}"}, nil})
-	if err != nil && (conn.Refused(err.Error()) || strings.Contains(err.Error(), "CROSSSLOT")) {
+	if err != nil && (conn.Refused(err) || strings.Contains(err.Error(), "CROSSSLOT")) {
 		return ""
 	}
 	return high

@@ -7,6 +7,7 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,10 @@ import (
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
+
+// Variable is the environment variable that names the server program to be tested with, instead of Debian's
+// Redis: the path of a valkey-server, say.
+const Variable = "REDISTEST_SERVER"
 
 // Server is one Redis server, or one sentinel. A Restart keeps the data that it has
 // saved: without Durable there is none.
@@ -148,7 +153,7 @@ func line(key string, words ...string) string {
 }
 
 func (s *Server) command() (*exec.Cmd, error) {
-	path, err := testserver.Find("redis-server", "redis-server")
+	path, err := testserver.Find(cmp.Or(os.Getenv(Variable), "redis-server"), "redis-server")
 	args := []string{s.Path("redis.conf")}
 	if s.set.sentinel {
 		args = append(args, "--sentinel")

@@ -19,10 +19,16 @@ func Answered(err error) bool {
 	return errors.As(err, &of) && !of.IsNil() || errors.As(err, &last)
 }
 
+// Forbidden reports whether an error means that the user lacks a right. Inside scripts Redis 7.0 says the
+// second, later ones and Valkey the third.
+func Forbidden(err error) bool {
+	return contains(err.Error(), "NOPERM", "user executing the script can't", "ACL failure in script")
+}
+
 // Refused reports whether an error means that the user lacks a right, or that the
 // server does not have the command.
-func Refused(text string) bool {
-	return contains(text, "NOPERM", "user executing the script can't", "nknown command", "nknown Redis command", "nknown subcommand")
+func Refused(err error) bool {
+	return Forbidden(err) || contains(err.Error(), "nknown command", "nknown Redis command", "nknown subcommand")
 }
 
 // Stranger reports whether the server does not know the user, or another password.
@@ -38,7 +44,7 @@ func Explain(err error) error {
 	switch {
 	case Stranger(err):
 		hint = "check user and password"
-	case has("NOPERM", "user executing the script can't"): // Redis 7.0 says the latter inside scripts
+	case Forbidden(err):
 		hint = doctor.Hint
 	case has("cluster support disabled", "unknown command 'CLUSTER'"):
 		hint = "several hosts mean a Cluster; with Sentinels, add ?master=name"
