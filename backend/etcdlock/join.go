@@ -16,13 +16,13 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
-	exchange.Each(ctx, s, changes, answer)
-}
-
 // Join makes the key of a ticket, and reads the queue if that is short. What is to be known of a longer one it reads
 // afterwards, since a transaction that sorts a queue would hold up the server.
-func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
+func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
+	return s.join(ctx, j, nil)
+}
+
+func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st exchange.Status, err error) {
 	t := &ticket{queue: j.Queue, id: j.ID, note: j.Note, lease: leaseOf(j.Session.ID), row: row{
 		ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, ReportDeath: j.ReportDeath, Since: time.Now(),
 		Session: j.Session.ID, Owner: j.Session.Owner, Mailbox: j.Session.Mailbox, TTL: j.Session.TTL,
@@ -37,7 +37,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			return st, err
 		}
 	}
-	got, found, err := s.put(ctx, j.Session, t)
+	got, found, err := s.put(ctx, j.Session, t, of)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return st, driver.ErrSession
@@ -104,7 +104,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 // put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another
 // ticket; then the key has its ID. A change that comes late must not make a second key: so it expects that
 // both keys are as they were.
-func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *clientv3.TxnResponse, found bool, err error) {
+func (s *store) put(ctx context.Context, o exchange.Session, t *ticket, of *shared) (got *clientv3.TxnResponse, found bool, err error) {
 	seat, own, tombstone := s.seat(o, t.queue, t.id), s.ticket(t.queue, t.id), s.tombstone(t.id)
 	var mark []clientv3.Op // others are not told whether they inherit
 	if t.ReportDeath {
@@ -118,7 +118,7 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *cl
 		if by.id == "" || by.id == t.id { // if it is there itself, it is found
 			t.key, by = seat, sitter{}
 		}
-		got, err = s.changeIn(ctx, t.queue,
+		got, err = s.changeIn(ctx, of,
 			[]clientv3.Cmp{
 				clientv3.Compare(clientv3.CreateRevision(seat), "=", by.created), clientv3.Compare(clientv3.CreateRevision(own), "=", 0),
 				clientv3.Compare(clientv3.CreateRevision(tombstone), "=", 0),
@@ -131,6 +131,7 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket) (got *cl
 		if err != nil {
 			return nil, false, err
 		}
+		of = nil
 		if got.Succeeded {
 			if t.key == seat {
 				s.sits(seat, sitter{t.id, got.Header.Revision})

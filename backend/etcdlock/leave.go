@@ -15,6 +15,10 @@ import (
 
 // Leave deletes the key of a ticket.
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
+	return s.leave(ctx, l, nil)
+}
+
+func (s *store) leave(ctx context.Context, l exchange.Leave, of *shared) (unsettled bool, err error) {
 	s.leaves(l)
 	var bury []clientv3.Op // before it is looked for: then no Join comes after that
 	if l.Tombstone > 0 {
@@ -39,7 +43,7 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 		if exclusive && l.Tag&tagWaited != 0 { // others may wait, too
 			ops = append(ops, clientv3.OpPut(s.leaver(l.Queue), strconv.FormatInt(created, 10), clientv3.WithLease(leaseOf(l.Session.ID))))
 		}
-		got, err := s.changeIn(ctx, l.Queue, when, ops, nil)
+		got, err := s.changeIn(ctx, of, when, ops, nil)
 		switch {
 		case errors.Is(err, rpctypes.ErrNoSpace): // a full database takes no leaver, but the ticket can be deleted
 		case err != nil:

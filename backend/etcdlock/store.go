@@ -39,7 +39,6 @@ type store struct {
 	heard     atomic.Int64 // when the last exchange was answered, as a driver.Instant
 	idle      atomic.Pointer[alive]
 	watches   watches
-	together  together
 	veryLong  int64 // from so many keys on a queue is very long
 
 	mu     sync.Mutex
@@ -71,14 +70,14 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.watches.init()
-	s.together.patience, s.veryLong = maxWait, veryLong
+	s.veryLong = veryLong
 	return s, nil
 }
 
 // Traits: all exchanges share a connection. No event of a death has to be asked for, since the end of a
 // lease removes its keys, and these are watched.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt}
+	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt, Together: perShared, Patience: maxWait}
 }
 
 // Exchanges counts requests, those of watches included.

@@ -360,7 +360,7 @@ func TestTicketsOfOneSeat(t *testing.T) {
 			joins(ctx, t, s, j, exchange.Held)
 			j.Retry = true
 		}
-		if _, found, err := s.put(ctx, o, &ticket{queue: j.Queue, id: j.ID, lease: leaseOf(o.ID)}); !found || err != nil {
+		if _, found, err := s.put(ctx, o, &ticket{queue: j.Queue, id: j.ID, lease: leaseOf(o.ID)}, nil); !found || err != nil {
 			t.Fatalf("one that has looked before it came makes a second key: %v", err)
 		}
 	}
@@ -637,7 +637,7 @@ func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 			late := &ticket{queue: "q", id: again.ID, lease: leaseOf(again.Session.ID), row: row{
 				ID: again.ID, Kind: again.Kind, Units: 1, Capacity: 1, Session: again.Session.ID, Mailbox: again.Session.Mailbox, TTL: again.Session.TTL,
 			}}
-			if _, found, err := s.put(ctx, again.Session, late); err != nil || found { // whose reply is lost
+			if _, found, err := s.put(ctx, again.Session, late, nil); err != nil || found { // whose reply is lost
 				t.Fatal(found, err)
 			}
 			if looks {

@@ -91,23 +91,28 @@ func (u *unanswered) Commit() (*clientv3.TxnResponse, error) {
 	return nil, errLate
 }
 
-// busy is a store of which as many transactions are under way, and stay so until the gate is opened, as are before
-// changes wait for each other.
-func busy(t *testing.T, s *store) (g *gate, others *sync.WaitGroup) {
-	t.Helper()
-	others = &sync.WaitGroup{}
-	s.together.patience = time.Hour
-	g = &gate{KV: s.kv, n: perClient, arrived: make(chan struct{}), open: make(chan struct{})}
+// gated has transactions of a store held back.
+func gated(s *store) *gate {
+	g := &gate{KV: s.kv, arrived: make(chan struct{}), open: make(chan struct{})}
 	s.kv = g
-	for range perClient {
-		others.Go(func() {
-			if _, err := s.changeIn(t.Context(), "busy", nil, []clientv3.Op{clientv3.OpGet("{x}")}, nil); err != nil {
-				t.Error(err)
-			}
-		})
-		<-g.arrived
+	return g
+}
+
+// together makes changes as one list, and then those alone that are to be. It says how many these are.
+func together(ctx context.Context, t *testing.T, s *store, changes ...exchange.Change) (answers []exchange.Answer, alone int) {
+	t.Helper()
+	answers = make([]exchange.Answer, len(changes))
+	before := s.Exchanges()
+	s.Change(ctx, changes, func(i int, a exchange.Answer) { answers[i] = a })
+	for i, a := range answers {
+		if a.Err == exchange.ErrAlone {
+			alone++
+			answers[i] = exchange.Alone(ctx, s, changes[i])
+		} else if n := s.Exchanges() - before; alone == 0 && n != 1 {
+			t.Errorf("a list of %d took %d exchanges", len(changes), n)
+		}
 	}
-	return g, others
+	return answers, alone
 }
 
 // plain is a mutex of that name, without more.
@@ -117,89 +122,64 @@ func plain(o exchange.Session, name string) exchange.Join {
 	return j
 }
 
-// wait is until so many changes wait.
-func (g *together) wait(t *testing.T, n int) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		have := 0
-		g.mu.Lock()
-		if g.next != nil {
-			have = len(g.next.parts)
-		}
-		g.mu.Unlock()
-		switch {
-		case have == n:
-			return
-		case time.Now().After(end):
-			t.Fatalf("%d changes wait, not %d", have, n)
-		}
-	}
-}
-
-// Promise: locks of many names that one client takes at the same time share transactions. A transaction that is full waits for
-// nobody.
+// Promise: locks of many names that one client takes at the same time share transactions.
 func TestLocksOfManyNamesShareTransactions(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))
 	o := begun(t, s)
-	g, others := busy(t, s)
-	const names = perShared + perShared/2
-	before := s.Exchanges()
-	for i := range names {
+	var changes []exchange.Change
+	for i := range perShared {
 		j := plain(o, fmt.Sprintf("name%d", i))
-		others.Go(func() {
-			joins(t.Context(), t, s, j, exchange.Held)
-		})
+		changes = append(changes, &j)
 	}
-	s.together.wait(t, names-perShared)
-	close(g.open)
-	others.Wait()
-	if n := s.Exchanges() - before; n != 2 {
-		t.Errorf("%d Joins took %d exchanges", names, n)
+	answers, alone := together(t.Context(), t, s, changes...)
+	if alone != 0 {
+		t.Errorf("%d Joins went alone", alone)
 	}
-	for i := range names {
+	for i, a := range answers {
 		q, err := s.Read(t.Context(), fmt.Sprintf("name%d", i), exchange.Follower{})
-		if err != nil || len(q.Members) != 1 || !q.Members[0].Held {
-			t.Errorf("%+v, %v", q, err)
+		if a.State != exchange.Held || err != nil || len(q.Members) != 1 || !q.Members[0].Held {
+			t.Errorf("%+v, %+v, %v", a, q, err)
 		}
 	}
 }
 
-// Promise: of several that come to wait for one lock at the same time, one holds it, and they do not wait for each other.
+// Promise: of several that come to wait for one lock at the same time, one holds it.
 func TestNewcomersOfOneQueueShareNoTransaction(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		s := storeTo(t, etcdtest.Start(t, of))
 		o := begun(t, s)
-		g, others := busy(t, s)
-		states := make(chan exchange.State, 3)
-		for range cap(states) {
-			j := plain(o, "q")
-			others.Go(func() {
-				st, err := s.Join(t.Context(), j)
-				if err != nil {
-					t.Error(err)
-				}
-				states <- st.State
-			})
+		all := []exchange.Join{plain(o, "q"), plain(o, "q"), plain(o, "other"), plain(o, "q")}
+		answers, alone := together(t.Context(), t, s, &all[0], &all[1], &all[2], &all[3])
+		if alone != 2 {
+			t.Errorf("%d went alone", alone)
 		}
-		for end := time.Now().Add(20 * time.Second); len(states) < cap(states)-1; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Error("they wait for each other")
-				break
-			}
-		}
-		close(g.open)
-		others.Wait()
 		held := 0
-		for range cap(states) {
-			if <-states == exchange.Held {
+		for _, a := range answers {
+			if a.State == exchange.Held {
 				held++
 			}
+			errtest.None(t, a.Err)
 		}
-		if held != 1 {
-			t.Errorf("%d hold a mutex", held)
+		if held != 2 {
+			t.Errorf("%d hold two mutexes", held)
 		}
 	})
+}
+
+// Promise: a change that cannot begin with a part of a transaction holds up none that can.
+func TestOnlyWhatBeginsWithAPartSharesTransactions(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, lent(t))
+	o := begun(t, s)
+	busy, again, free := plain(o, "busy"), plain(o, "again"), plain(o, "free")
+	joins(t.Context(), t, s, plain(o, "busy"), exchange.Held)
+	busy.NoWait, again.Retry = true, true
+	unknown := exchange.Leave{Ref: exchange.Ref{Queue: "left", ID: exchange.NewID()}, Session: o, Tombstone: time.Minute}
+	answers, alone := together(t.Context(), t, s, &free, &busy, &again, &unknown)
+	if alone != 3 || answers[0].State != exchange.Held || answers[1].Err != driver.ErrBusy || answers[2].State != exchange.Held || answers[3].Err != driver.ErrGone {
+		t.Errorf("%+v; %d went alone", answers, alone)
+	}
 }
 
 // Promise: a change that the server refuses takes no other one with it.
@@ -215,22 +195,23 @@ func TestAChangeThatIsRefusedTakesNoOtherWithIt(t *testing.T) {
 // oneIsRefused has three Joins share a transaction, of which the server refuses the second.
 func oneIsRefused(t *testing.T, s *store, sessions []exchange.Session, refused func(error) bool) {
 	t.Helper()
-	g, others := busy(t, s)
+	var changes []exchange.Change
 	for i, o := range sessions {
 		j := plain(o, fmt.Sprintf("name%d", i))
-		others.Go(func() {
-			st, err := s.Join(t.Context(), j)
-			switch {
-			case i == 1 && !refused(err):
-				t.Errorf("what is to be refused: %+v, %v", st, err)
-			case i != 1 && (err != nil || st.State != exchange.Held):
-				t.Errorf("beside it: %+v, %v", st, err)
-			}
-		})
+		changes = append(changes, &j)
 	}
-	s.together.wait(t, len(sessions))
-	close(g.open)
-	others.Wait()
+	answers, alone := together(t.Context(), t, s, changes...)
+	if alone != len(sessions) {
+		t.Errorf("%d went alone, after the server has refused all of them", alone)
+	}
+	for i, a := range answers {
+		switch {
+		case i == 1 && !refused(a.Err):
+			t.Errorf("what is to be refused: %+v", a)
+		case i != 1 && (a.Err != nil || a.State != exchange.Held):
+			t.Errorf("beside it: %+v", a)
+		}
+	}
 }
 
 // Promise: also together, newcomers get no room in a database that is full, and holders leave.
@@ -246,23 +227,17 @@ func TestTogetherNobodyJoinsInAFullDatabase(t *testing.T) {
 			held = append(held, exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: st.Tag}, Session: o, Clean: true})
 		}
 		filled(t, s)
-		g, others := busy(t, s)
-		for i, l := range held {
-			others.Go(func() {
-				if _, err := s.Leave(ctx, l); err != nil {
-					t.Errorf("Leave: %v", err)
-				}
-			})
+		var changes []exchange.Change
+		for i := range held {
 			j := plain(o, fmt.Sprintf("name%d", i))
-			others.Go(func() {
-				if st, err := s.Join(ctx, j); !errors.Is(err, rpctypes.ErrNoSpace) {
-					t.Errorf("Join: %+v, %v", st, err)
-				}
-			})
+			changes = append(changes, &held[i], &j)
 		}
-		s.together.wait(t, 2*len(held))
-		close(g.open)
-		others.Wait()
+		answers, _ := together(ctx, t, s, changes...)
+		for i, a := range answers {
+			if i%2 == 0 && a.Err != nil || i%2 == 1 && !errors.Is(a.Err, rpctypes.ErrNoSpace) {
+				t.Errorf("change %d: %+v", i, a)
+			}
+		}
 	})
 }
 
@@ -285,49 +260,6 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 	})
 }
 
-// Promise: a change does not wait for others that are stuck.
-func TestAChangeDoesNotWaitForOthersThatAreStuck(t *testing.T) {
-	t.Parallel()
-	s := storeTo(t, lent(t))
-	o := begun(t, s)
-	g, others := busy(t, s)
-	s.together.patience = maxWait
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	joins(ctx, t, s, mutex(o), exchange.Held)
-	close(g.open)
-	others.Wait()
-}
-
-// Promise: a change whose caller gives up while it waits for others is not made.
-func TestAChangeWhoseCallerGivesUpIsNotMade(t *testing.T) {
-	t.Parallel()
-	s := storeTo(t, lent(t))
-	o := begun(t, s)
-	g, others := busy(t, s)
-	ctx, cancel := context.WithCancel(t.Context())
-	gaveUp := make(chan error, 1)
-	go func() {
-		_, err := s.Join(ctx, mutex(o))
-		gaveUp <- err
-	}()
-	other := mutex(o)
-	other.Queue = "other"
-	others.Go(func() {
-		joins(t.Context(), t, s, other, exchange.Held)
-	})
-	s.together.wait(t, 2)
-	cancel()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
-		t.Errorf("it says %v", err)
-	}
-	close(g.open)
-	others.Wait()
-	if q, err := s.Read(t.Context(), "q", exchange.Follower{}); err != nil || len(q.Members) > 0 {
-		t.Errorf("it stands: %+v, %v", q, err)
-	}
-}
-
 // Promise: also if the names of locks are below each other, such as jobs and jobs/1, two do not hold one of them. Who reads
 // a long queue, from revision to revision, would miss some of the tickets that one transaction had made.
 func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
@@ -340,32 +272,22 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 		if st, err := join("jobs/-first"); err != nil || st.State != exchange.Held {
 			t.Fatalf("below: %+v, %v", st, err)
 		}
-		g, others := busy(t, s)
-		const many = perJoin - 1 // with the first one, and one of jobs, too many for one page; by their keys in front of that
+		const many = min(perJoin, perShared) - 1 // with the first one, and one of jobs, too many for one page; by their keys in front of that
+		var changes []exchange.Change
 		for i := range many {
-			others.Go(func() {
-				if st, err := join(fmt.Sprintf("jobs/-%d", i)); err != nil || st.State != exchange.Held {
-					t.Errorf("below: %+v, %v", st, err)
-				}
-			})
+			j := plain(o, fmt.Sprintf("jobs/-%d", i))
+			changes = append(changes, &j)
 		}
-		s.together.wait(t, many)
-		held := make(chan error, 1)
-		go func() {
-			st, err := join("jobs")
-			if err == nil && st.State != exchange.Held {
-				err = fmt.Errorf("it is %+v", st)
+		j := plain(o, "jobs")
+		answers, alone := together(t.Context(), t, s, append(changes, &j)...)
+		if alone != 1 {
+			t.Errorf("%d went alone", alone)
+		}
+		for _, a := range answers {
+			if a.Err != nil || a.State != exchange.Held {
+				t.Errorf("%+v", a)
 			}
-			held <- err
-		}()
-		select {
-		case err := <-held: // it was not held up
-			held <- err
-		case <-time.After(time.Second):
 		}
-		close(g.open)
-		others.Wait()
-		errtest.Is(t, <-held, nil)
 		if st, err := join("jobs"); err != nil || st.State != exchange.Waiting {
 			t.Errorf("behind the holder: %+v, %v", st, err)
 		}
@@ -378,34 +300,26 @@ func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))
 	o := begun(t, s)
-	g, others := busy(t, s)
-	g.hold(1) // the next one too
+	g := gated(s)
+	g.hold(1)
 	left, stays := mutex(o), mutex(o)
 	left.Queue, stays.Queue = "left", "stays"
-	ctx, cancel := context.WithCancel(t.Context())
-	gaveUp := make(chan error, 1)
+	answers := make([]exchange.Answer, 2)
+	made := make(chan struct{})
 	go func() {
-		_, err := s.Join(ctx, left)
-		gaveUp <- err
+		defer close(made)
+		s.Change(t.Context(), []exchange.Change{&left, &stays}, func(i int, a exchange.Answer) { answers[i] = a })
 	}()
-	others.Go(func() {
-		joins(t.Context(), t, s, stays, exchange.Held)
-	})
-	s.together.wait(t, 2)
-	s.together.mu.Lock()
-	s.begin()
-	s.together.mu.Unlock()
 	<-g.arrived
-	cancel()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
-		t.Errorf("it says %v", err)
-	}
 	l := exchange.Leave{Ref: exchange.Ref{Queue: left.Queue, ID: left.ID}, Session: o, Clean: true, Tombstone: time.Minute}
 	if _, err := s.Leave(t.Context(), l); err != driver.ErrGone {
 		t.Errorf("it leaves before it comes: %v", err)
 	}
 	close(g.open)
-	others.Wait()
+	<-made
+	if answers[0].Err != driver.ErrGone || answers[1].State != exchange.Held {
+		t.Errorf("%+v", answers)
+	}
 	if q, err := s.Read(t.Context(), left.Queue, exchange.Follower{}); err != nil || len(q.Members) > 0 {
 		t.Errorf("it stands: %+v, %v", q, err)
 	}
@@ -424,23 +338,13 @@ func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 	inFront.Queue = behind.Queue
 	joins(ctx, t, s, inFront, exchange.Held)
 	leave := exchange.Leave{Ref: exchange.Ref{Queue: held.Queue, ID: held.ID, Tag: first.Tag}, Session: o, Clean: true}
-	g, others := busy(t, s)
-	others.Go(func() {
-		if _, err := s.Leave(ctx, leave); !errors.Is(err, errLate) {
-			t.Errorf("Leave: %v", err)
+	gated(s).lose()
+	answers, _ := together(ctx, t, s, &leave, &free, &behind)
+	for i, a := range answers {
+		if !errors.Is(a.Err, errLate) {
+			t.Errorf("change %d: %+v", i, a)
 		}
-	})
-	for _, j := range []exchange.Join{free, behind} {
-		others.Go(func() {
-			if st, err := s.Join(ctx, j); !errors.Is(err, errLate) {
-				t.Errorf("Join: %+v, %v", st, err)
-			}
-		})
 	}
-	s.together.wait(t, 3)
-	g.lose()
-	close(g.open)
-	others.Wait()
 	if _, err := s.Leave(ctx, leave); err != driver.ErrGone {
 		t.Errorf("who has left: %v", err)
 	}

@@ -135,7 +135,9 @@ func AtOnce(n int, do func(i int)) {
 	for i := 1; i < n; i++ {
 		all.Go(func() { do(i) })
 	}
-	do(0)
+	if n > 0 {
+		do(0)
+	}
 	all.Wait()
 }
 
