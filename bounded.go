@@ -18,8 +18,12 @@ type bounded struct {
 	over   bool
 }
 
-func bound(ctx context.Context, limit time.Duration) *bounded {
-	return &bounded{parent: ctx, deadline: time.Now().Add(limit)}
+func bound(ctx context.Context, limit time.Duration) *bounded { return new(bounded).begin(ctx, limit) }
+
+// begin is called once.
+func (b *bounded) begin(ctx context.Context, limit time.Duration) *bounded {
+	b.parent, b.deadline = ctx, time.Now().Add(limit)
+	return b
 }
 
 // release frees the timer.

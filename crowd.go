@@ -15,8 +15,9 @@ import (
 // left, as many come together as are enough: their Joins can share exchanges. A ticket
 // that gives up before it has come costs nothing.
 type crowds struct {
-	mu  sync.Mutex
-	all map[string]*crowd // by queue
+	mu    sync.Mutex
+	all   map[string]*crowd // by queue
+	spare *crowd            // one that was forgotten, for the next; nil if there is none
 }
 
 // crowd is what this client has in one queue.
@@ -41,7 +42,9 @@ func (c *crowds) come(ctx, closed context.Context, queue string) (came func(), e
 	}
 	q := c.all[queue]
 	if q == nil {
-		q = &crowd{}
+		if q, c.spare = c.spare, nil; q == nil {
+			q = &crowd{}
+		}
 		c.all[queue] = q
 	}
 	if q.came < crowded && q.coming.Len() == 0 {
@@ -116,6 +119,7 @@ func (c *crowds) admit(queue string, q *crowd) {
 	}
 	if q.came == 0 && q.coming.Len() == 0 && !q.slow {
 		delete(c.all, queue)
+		c.spare = q
 	}
 }
 

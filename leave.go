@@ -223,7 +223,7 @@ const lastTries = 5 * time.Millisecond
 // exchange makes one call in the ticket's session, or in the current one if
 // the ticket outlives sessions.
 func (t *ticket) exchange(ctx context.Context, limit time.Duration, call func(context.Context, driver.Session) error) error {
-	bounded := bound(ctx, limit)
+	bounded := t.bound(ctx, limit)
 	defer bounded.release()
 	sess := t.sess
 	if t.req.Hold > 0 {

@@ -76,7 +76,11 @@ func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*si
 
 // newLease makes a lease of a new turn. t.mu is held.
 func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *single {
-	l := &single{own: grant{number: t.grants, since: now}}
+	l := &t.first
+	if t.grants > 0 {
+		l = &single{}
+	}
+	l.own = grant{number: t.grants, since: now}
 	// Those who hold together are all told: none of them can have repaired anything.
 	l.own.inherited = t.tk.Inherited && (t.grants == 0 || t.req.Units < t.req.Capacity)
 	l.g = &l.own

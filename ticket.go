@@ -29,6 +29,12 @@ type ticket struct {
 
 	crowd atomic.Bool // it is one of Client.crowds
 
+	// Most tickets need no more than these, and are one allocation with them.
+	calls  [2]bounded
+	called atomic.Int32 // how many of these are used
+	first  single       // its first lease
+	one    [1]*single   // what leases begins with
+
 	extending chan struct{} // holds a value while an Extend is under way
 
 	came uint64 // of Client.arrivals, if it is one of them
@@ -86,7 +92,7 @@ func (l *Lock) ticketAs(id string) *ticket {
 	if l.cfg.note != "" {
 		t.req.Note = []byte(l.cfg.note)
 	}
-	t.atMost = l.cfg.atMost
+	t.atMost, t.leases = l.cfg.atMost, t.one[:0]
 	if l.cfg.hold > 0 {
 		t.extending = make(chan struct{}, 1)
 	}
@@ -337,7 +343,7 @@ func (t *ticket) isNoneOfACrowd() {
 }
 
 func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
-	call := bound(ctx, callTimeout(t.sess.ttl))
+	call := t.bound(ctx, callTimeout(t.sess.ttl))
 	defer call.release()
 	t.sent = true
 	tk, err := t.sess.s.Join(call, t.req)
@@ -361,6 +367,14 @@ func (t *ticket) wait(ctx context.Context) (driver.Ticket, error) {
 		err = driver.ErrSession
 	}
 	return tk, err
+}
+
+// bound is that for a call of the ticket's.
+func (t *ticket) bound(ctx context.Context, limit time.Duration) *bounded {
+	if i := int(t.called.Add(1)) - 1; i < len(t.calls) {
+		return t.calls[i].begin(ctx, limit)
+	}
+	return bound(ctx, limit)
 }
 
 // stands reports whether the backend has said that the ticket is in line.
