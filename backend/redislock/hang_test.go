@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +72,15 @@ func TestCallsReturnThoughTheServerHangs(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 				return join(ctx, a)
 			}
+		},
+		"a Join over a connection that many have shared": func(t *testing.T) func(context.Context) error {
+			_, a := session(t, url, 10*time.Minute)
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() { errtest.None(t, join(t.Context(), a)) })
+			}
+			all.Wait()
+			return func(ctx context.Context) error { return join(ctx, a) }
 		},
 		"opening": func(*testing.T) func(context.Context) error {
 			return func(ctx context.Context) error {

@@ -60,7 +60,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 	}
 	number, capacity, hold := strconv.FormatUint(j.Number, 10), strconv.FormatInt(j.Capacity, 10), micros(j.Hold)
 	if j.Units == j.Capacity && public(j.Kind) && !j.Retry && !q.busy.Load() {
-		st, ok, err := s.joinLone(ctx, q, &j, flags, " "+number+" "+string(j.Kind)+" "+capacity+" "+w.ttl+" "+hold+rest)
+		st, ok, err := s.joinLone(ctx, q, &j, "interlock "+j.ID+" "+w.session+" "+flags+" "+number+" "+string(j.Kind)+" "+capacity+" "+w.ttl+" "+hold+rest)
 		if ok || err != nil {
 			return st, err
 		}
@@ -125,7 +125,7 @@ func lookAfter(st *exchange.Status, again int64) {
 
 // joinLone takes the short way, which only an exclusive lock has for which no other client
 // waits. It reports false if that was not open.
-func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, flags, rest string) (exchange.Status, bool, error) {
+func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, text string) (exchange.Status, bool, error) {
 	w := s.words(j.Session)
 	t, expires := lone, w.expires
 	if j.ReportDeath {
@@ -134,7 +134,7 @@ func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, flags,
 	if j.Hold > 0 {
 		t, expires = t|fixed, millis(j.Hold)
 	}
-	token, err := s.run1(ctx, call{takeScript, q.take, []string{w.head(j.ID), flags, rest, expires, t.robustMark()}})
+	token, err := s.run1(ctx, call{takeScript, q.take, []string{text, expires, t.robustMark()}})
 	if err != nil || token == 0 {
 		return exchange.Status{}, false, err
 	}

@@ -12,7 +12,11 @@ import (
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
 	q := s.queue(l.Queue)
 	if t := tag(l.Tag); t&lone != 0 {
-		ok, err := s.run1(ctx, call{dropScript, q.loneKeys(), []string{s.words(l.Session).head(l.ID), t.leftMark(l.Clean)}})
+		c := call{dropScript, q.keys[:1], []string{l.ID, s.words(l.Session).session}}
+		if mark := t.leftMark(l.Clean); mark != "" {
+			c.keys, c.args = q.loneKeys(), append(c.args, mark)
+		}
+		ok, err := s.run1(ctx, c)
 		if ok == 1 || err != nil {
 			return false, err
 		}

@@ -25,6 +25,3 @@ func (s *store) words(o exchange.Session) *words {
 	s.last.Store(w)
 	return w
 }
-
-// head begins what take.lua writes for a ticket, up to the flags.
-func (w *words) head(id string) string { return "interlock " + id + " " + w.session + " " }

@@ -122,12 +122,14 @@ func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
 	}
 }
 
-// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it asked for ReportDeath itself.
+// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it asked for ReportDeath itself,
+// also to a Join that is repeated since its answer was lost.
 func TestADeathIsInheritedLongAfter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
+	p := redistest.NewProxy(t, s.Addr)
 	_, a := session(t, s.URL(), time.Second)
-	_, b := session(t, s.URL(), time.Second)
+	_, b := session(t, "redis://"+p.Addr, time.Second)
 	x := &demand{t: t}
 	for _, later := range []time.Duration{30 * time.Minute, 65 * time.Minute, 130 * time.Minute, 150 * time.Minute, 12 * time.Hour, 20 * 24 * time.Hour} {
 		var all []driver.Request
@@ -151,6 +153,11 @@ func TestADeathIsInheritedLongAfter(t *testing.T) {
 		}
 		s.StepClock(later) // the holder never leaves
 		for _, r := range all {
+			p.LoseReplies(1, redistest.Command("EVALSHA"))
+			if _, err := b.Join(t.Context(), r); err == nil {
+				t.Fatal("the reply was not lost")
+			}
+			r.Retry = true
 			if tk := x.join(b, r); !tk.Held || !tk.Inherited {
 				t.Errorf("%s: %v after its holder has died: %+v", r.Queue, later, tk)
 			}

@@ -5,16 +5,16 @@
 -- An 'r' before it: tokens were raised, behind them is the offset, or permits were set, and join.lua
 -- grants, as it does for what cannot be read.
 --
--- ARGV: the ticket up to its flags, flags, the rest, TTL in ms, mark.
+-- ARGV: the ticket, TTL in ms, mark.
 -- Returns the token, negative if the lock is inherited, or 0: use join.lua.
 local LOCK, TOKEN, QUEUE, HIGH = unpack(KEYS)
 local MINUTE = 6e6 -- as in format.lua
 local call = redis.call
-local MEMORY = 3600 * 1000 * (ARGV[5] == '!' and 30 * 24 or 1) -- as in queue.lua
+local MEMORY = 3600 * 1000 * (ARGV[3] == '!' and 30 * 24 or 1) -- as in queue.lua
 local clock = call('TIME')
-if not call('SET', LOCK, ARGV[1] .. ARGV[2] .. ARGV[3], 'NX', 'PX', ARGV[4]) then return 0 end
+if not call('SET', LOCK, ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
 local token = clock[1] * 100000 + math.floor(clock[2] / 10)
-local last = redis.pcall('SET', TOKEN, ARGV[5] .. string.format('%d', token), 'PX', ARGV[4] + MEMORY, 'GET')
+local last = redis.pcall('SET', TOKEN, ARGV[3] .. string.format('%d', token), 'PX', ARGV[2] + MEMORY, 'GET')
 if type(last) == 'table' then
 	call('DEL', LOCK)
 	return 0
@@ -44,8 +44,8 @@ if queue ~= -2 or ahead >= 0 then
 	call('SET', TOKEN, last, 'PX', string.format('%d', math.max(queue, 0) + math.max(ahead, 0) / 100 + MEMORY))
 	call('DEL', LOCK)
 	return 0
-elseif ARGV[5] == '!' and mark ~= '=' then
-	call('SET', LOCK, ARGV[1] .. ARGV[2] .. 'i' .. ARGV[3], 'KEEPTTL')
+elseif ARGV[3] == '!' and mark ~= '=' then
+	call('SET', LOCK, string.gsub(ARGV[1], '^%S+ %S+ %S+ %S+', '%0i'), 'KEEPTTL')
 	return -token
 end
 return token

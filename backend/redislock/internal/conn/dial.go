@@ -48,24 +48,30 @@ func (s *Set) living() context.Context {
 type conn struct {
 	net.Conn
 	of      *Set
-	uses    atomic.Int32              // the first is the greeting of the server
-	until   atomic.Pointer[time.Time] // the deadline of the single caller who uses it; zero if there is none
+	uses    atomic.Int32 // the first is the greeting of the server
+	until   atomic.Int64 // the deadline of the single caller who uses it, in Unix nanoseconds; 0 if there is none
 	reading atomic.Bool
 	wire    wire
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
 	c.uses.Add(1)
-	c.until.Store(&t)
+	c.until.Store(unixNano(t))
 	return c.Conn.SetDeadline(t)
 }
 
-// hasSingleCaller reports whether one waits for an answer, and until when.
-func (c *conn) hasSingleCaller() (until time.Time, ok bool) {
-	if t := c.until.Load(); t != nil {
-		until = *t
+// unixNano is that of a time, 0 for the zero time.
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	return until, !until.IsZero() && c.reading.Load()
+	return t.UnixNano()
+}
+
+// hasSingleCaller reports whether one waits for an answer, and until when.
+func (c *conn) hasSingleCaller() (until int64, ok bool) {
+	until = c.until.Load()
+	return until, until != 0 && c.reading.Load()
 }
 
 func (c *conn) interrupt() { _ = c.Conn.SetReadDeadline(time.Unix(1, 0)) }
@@ -101,7 +107,7 @@ func (s *Set) interrupt(deadline time.Time) {
 	defer s.mu.Unlock()
 	found := false
 	for c := range s.open {
-		if until, ok := c.hasSingleCaller(); ok && until.Equal(deadline) {
+		if until, ok := c.hasSingleCaller(); ok && until == unixNano(deadline) {
 			found = true
 			c.interrupt()
 		}

@@ -27,21 +27,36 @@ type Call struct {
 	context.Context
 	deadline time.Time // zero if there is none
 	sooner   bool      // it is before that of the context
+	watch    *watch
+	done     chan struct{} // nil until it is asked for; guarded by watch.mu, as what follows
+	ended    bool
 }
 
 // Deadline is one that the client of Redis keeps, which it does if it is not later than its own
-// timeout.
+// timeout. Without one, a single caller would no longer read its answers itself from then on.
 func (c *Call) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Done is closed by the watch: to have the context do so would take a timer, and more than the call.
+func (c *Call) Done() <-chan struct{} {
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.ended {
+			close(c.done)
+		}
+	}
+	return c.done
+}
 
 // Begin has a call watched until End.
 func (s *Set) Begin(ctx context.Context) *Call {
-	c := &Call{Context: ctx}
-	if deadline, ok := ctx.Deadline(); ok {
-		c.deadline = deadline
-		if own := time.Now().Add(s.timeout); s.timeout > 0 && deadline.After(own) {
-			c.deadline, c.sooner = own, true
-		}
+	c := &Call{Context: ctx, watch: &s.watch}
+	deadline, bounded := ctx.Deadline()
+	if own := time.Now().Add(s.timeout); s.timeout > 0 && !(bounded && deadline.Before(own)) {
+		deadline, c.sooner = own, true
 	}
+	c.deadline = deadline
 	w := &s.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,9 +98,14 @@ func (w *watch) look() (calls bool, ended []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.calls {
-		if c.Err() != nil {
-			ended = append(ended, c.deadline)
+		if c.Err() == nil {
+			continue
 		}
+		ended = append(ended, c.deadline)
+		if c.done != nil && !c.ended {
+			close(c.done)
+		}
+		c.ended = true
 	}
 	return len(w.calls) > 0, ended
 }

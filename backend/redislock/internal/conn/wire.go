@@ -21,13 +21,14 @@ type wire struct {
 	mu       sync.Mutex
 	requests frames
 	replies  frames
-	pending  []request // what was sent and not answered yet
-	since    time.Time // when the first of it was sent, or something came last
-	skips    int       // of a subscription to several channels: so many answers follow
-	resp2    bool      // it was greeted with HELLO 2 only: news arrive as arrays
-	ended    bool      // the end of a subscription was refused; the answer to PING follows
-	greeted  bool      // the first answer was received
-	refusal  Refusal   // that answer, if it is an error and the only one
+	pending  []request   // what was sent and not answered yet
+	room     [32]request // where pending begins
+	since    time.Time   // when the first of it was sent, or something came last
+	skips    int         // of a subscription to several channels: so many answers follow
+	resp2    bool        // it was greeted with HELLO 2 only: news arrive as arrays
+	ended    bool        // the end of a subscription was refused; the answer to PING follows
+	greeted  bool        // the first answer was received
+	refusal  Refusal     // that answer, if it is an error and the only one
 	bad      error
 }
 
@@ -50,12 +51,12 @@ func (w *wire) sent(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.pending) == 0 {
-		w.since = time.Now()
+		w.since, w.pending = time.Now(), w.room[:0]
 	}
 	_ = w.requests.scan(b, 1<<62, func(m *message) error {
-		name := strings.ToUpper(m.word(0))
+		name := strings.ToUpper(string(m.word(0)))
 		if name == "HELLO" && !w.greeted && len(w.pending) <= 1 { // one may stand before it: AUTH
-			w.resp2 = m.word(1) == "2"
+			w.resp2 = string(m.word(1)) == "2"
 		}
 		r := request{ends: strings.HasSuffix(name, "UNSUBSCRIBE")}
 		if strings.HasSuffix(name, "SUBSCRIBE") && !r.ends {
@@ -123,23 +124,23 @@ func (w *wire) owes(long time.Duration) bool {
 
 // answered notes a message that was received as a whole.
 func (w *wire) answered(m *message) error {
-	kind := m.word(0)
+	kind := func(suffix string) bool { return bytes.HasSuffix(m.word(0), []byte(suffix)) }
 	w.refusal = ""
 	if m.typ == '-' && !w.greeted {
-		w.refusal = Refusal(kind)
+		w.refusal = Refusal(m.word(0))
 	}
 	w.greeted = true
-	push := m.typ == '>' || w.resp2 && m.typ == '*' && (strings.HasSuffix(kind, "subscribe") || strings.HasSuffix(kind, "message"))
+	push := m.typ == '>' || w.resp2 && m.typ == '*' && (kind("subscribe") || kind("message"))
 	switch {
-	case push && strings.HasSuffix(kind, "unsubscribe"):
+	case push && kind("unsubscribe"):
 		if w.skips > 0 {
 			return errUnasked
 		}
 		return nil
-	case push && strings.HasSuffix(kind, "subscribe") && w.skips > 0:
+	case push && kind("subscribe") && w.skips > 0:
 		w.skips--
 		return nil
-	case push && strings.HasSuffix(kind, "subscribe"):
+	case push && kind("subscribe"):
 		if len(w.pending) == 0 || w.pending[0].channels == 0 {
 			return errUnasked
 		}
@@ -148,7 +149,7 @@ func (w *wire) answered(m *message) error {
 		return nil
 	case len(w.pending) == 0:
 		return errUnasked
-	case w.pending[0].channels > 0 && kind == "QUEUED":
+	case w.pending[0].channels > 0 && string(m.word(0)) == "QUEUED":
 		return errQueued
 	case w.ended && !m.isPong(), w.pending[0].ends && m.isPong() && len(w.pending) == 1:
 		return errUnasked
@@ -158,9 +159,6 @@ func (w *wire) answered(m *message) error {
 		w.ended = w.pending[0].ends
 	}
 	w.pending = w.pending[1:]
-	if len(w.pending) == 0 {
-		w.pending = nil
-	}
 	return nil
 }
 
@@ -177,14 +175,14 @@ type message struct {
 
 // isPong reports whether the client of Redis takes it for an answer to PING, be it a refusal.
 func (m *message) isPong() bool {
-	text := m.word(0)
+	text := string(m.word(0))
 	if m.typ == '-' {
 		return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "BUSY") || strings.Contains(text, "'ping'")
 	}
 	return strings.EqualFold(text, "PONG")
 }
 
-func (m *message) word(i int) string { return string(m.words[i].text[:m.words[i].n]) }
+func (m *message) word(i int) []byte { return m.words[i].text[:m.words[i].n] }
 
 // frames finds where messages of the protocol end.
 type frames struct {
