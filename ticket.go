@@ -33,7 +33,7 @@ type ticket struct {
 	calls  [2]bounded
 	called atomic.Int32 // how many of these are used
 	first  single       // its first lease
-	one    [1]*single   // what leases begins with
+	one    [1]*single   // the room that leases begins in
 
 	extending chan struct{} // holds a value while an Extend is under way
 
@@ -369,7 +369,7 @@ func (t *ticket) wait(ctx context.Context) (driver.Ticket, error) {
 	return tk, err
 }
 
-// bound is that for a call of the ticket's.
+// bound makes the context of a call for the ticket.
 func (t *ticket) bound(ctx context.Context, limit time.Duration) *bounded {
 	if i := int(t.called.Add(1)) - 1; i < len(t.calls) {
 		return t.calls[i].begin(ctx, limit)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -169,10 +170,26 @@ func changeOne(s Store, ctx context.Context, c Change) (Status, error) {
 
 // Alone makes a list of one change.
 func Alone(ctx context.Context, s Store, c Change) Answer {
-	is := Answer{Err: errNotAnswered}
-	s.Change(ctx, []Change{c}, func(_ int, a Answer) { is = a })
-	return is
+	l := lists.Get().(*listOfOne)
+	defer lists.Put(l)
+	l.changes[0], l.is = c, Answer{Err: errNotAnswered}
+	s.Change(ctx, l.changes[:], l.answer)
+	l.changes[0] = nil
+	return l.is
 }
+
+// listOfOne is used again: most exchanges are of one change.
+type listOfOne struct {
+	changes [1]Change
+	is      Answer
+	answer  func(int, Answer)
+}
+
+var lists = sync.Pool{New: func() any {
+	l := &listOfOne{}
+	l.answer = func(_ int, a Answer) { l.is = a }
+	return l
+}}
 
 // ended is called when an exchange of a lane has ended; nil: it was of none.
 func (d *Driver) ended(l *lane) {
