@@ -17,12 +17,13 @@ type permitsJSON struct {
 }
 
 func newPermits(o *options) *cobra.Command {
-	const long = `The number that is set holds for all programs, whatever number they say, until it is unset. Waiters
-who fit now hold at once. Holders keep what they have, also beyond a smaller number: nobody else gets
-a permit until enough have been given back. Who asks for more permits than there are gets an error.
+	const long = `The number that is set holds for all programs, whatever number they say, until it is unset.
+Waiters who fit now hold at once. Holders keep what they have, also beyond a smaller number:
+nobody else gets a permit until enough have been given back. Who asks for more permits than
+there are gets an error.
 
-So a number is changed without an end of service: set it, start the programs with the new number one
-after the other, and unset it.`
+So a number is changed without an end of service: set it, start the programs with the new number
+one after the other, and unset it.`
 	c := group("permits", "Change the number of permits of a semaphore, also while it is in use",
 		&cobra.Command{Use: "get NAME", Short: "Write the number that is in force", RunE: o.with(o.getPermits)},
 		&cobra.Command{Use: "set NAME N", Short: "Set the number", Long: "Set sets the number of permits of a semaphore.\n\n" + long, RunE: o.with(o.setPermits)},

@@ -121,8 +121,8 @@ The job's environment has INTERLOCK_NAME, INTERLOCK_TOKEN (a number that grows w
 every exclusive grant; see interlock fence), for several locks a line each,
 INTERLOCK_EXCLUSIVE (yes or no), INTERLOCK_HELD (by which a nested run of the same
 lock fails at once), and INTERLOCK_TICKETS (by which doctor --deadlocks sees that a
-nested run waits under this lock). It has INTERLOCK_URL only with --pass-url, which a job needs that uses
-interlock itself.
+nested run waits under this lock). It has INTERLOCK_URL only with --pass-url, which a
+job needs that uses interlock itself.
 
 Exit status: that of the command; 128+n if signal n ended it or the wait;
   64  wrong usage

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -93,8 +94,13 @@ func (t *top) run(ctx context.Context, m *topModel) error {
 		defer cancel() // keys reads on without sending, so that Fini can end
 		done <- t.loop(ctx, m, screen)
 	}()
+	quit := make(chan os.Signal, 1) // which would end the process at once, and leave the terminal as it is
+	signal.Notify(quit, syscall.SIGQUIT)
+	defer signal.Stop(quit)
 	select {
 	case err = <-done:
+	case <-quit:
+		err = signalled{syscall.SIGQUIT}
 	case <-ctx.Done():
 	}
 	if within(lastWord, func() error { screen.Fini(); return nil }) != nil && saved != nil {

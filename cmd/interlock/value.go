@@ -35,8 +35,8 @@ func valueGet(o *options) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Write the value; --json gives its version too",
 		Long: `Get writes the value and a line feed, on a terminal without what would steer that, or with
---raw the value alone, as "value set NAME -" reads it; with --json also its version, and whether it exists. What is no text is in base64
-there. Exit status: 66 if it does not exist.`,
+--raw the value alone, as "value set NAME -" reads it; with --json also its version, and
+whether it exists. What is no text is in base64 there. Exit status: 66 if it does not exist.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if raw && o.json {
 				return usage("--raw and --json exclude each other")
@@ -46,17 +46,16 @@ there. Exit status: 66 if it does not exist.`,
 				if err != nil {
 					return err
 				}
-				if !got.Exists && !o.json {
-					return failed(exitAbsent, fmt.Errorf("value %s does not exist", args[0]))
+				switch {
+				case raw && got.Exists:
+					_, err = cmd.OutOrStdout().Write(got.Value)
+				case got.Exists || o.json:
+					err = o.value(cmd, args[0], got)
 				}
-				if raw && got.Exists {
-					_, err := cmd.OutOrStdout().Write(got.Value)
-					return err
+				if err == nil && !got.Exists {
+					err = failed(exitAbsent, fmt.Errorf("value %s does not exist", args[0]))
 				}
-				if err := o.value(cmd, args[0], got); err != nil || got.Exists {
-					return err
-				}
-				return &exitError{code: exitAbsent}
+				return err
 			})(cmd, args)
 		},
 	}
