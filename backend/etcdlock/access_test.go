@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
@@ -197,7 +198,7 @@ func TestCheckOfAFullDatabase(t *testing.T) {
 func fill(ctx context.Context, t *testing.T, s *etcdtest.Server) {
 	t.Helper()
 	value := strings.Repeat("x", 100_000)
-	await(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
+	busy.Until(t, "the database is full", func() bool { return s.Command(ctx, "put", "k", value).Run() != nil })
 }
 
 // Promise: when the database gets full, those who hold locks keep them, and pass them on to those who wait.
@@ -220,7 +221,7 @@ func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
 				lease, err := c.Mutex("m").Acquire(ctx)
 				granted <- grant{lease, err}
 			}()
-			await(t, "one more waits", func() bool {
+			busy.Until(t, "one more waits", func() bool {
 				q, err := c.Admin().Queue(ctx, "m")
 				return err == nil && len(q.Waiters) == i+1
 			})
@@ -255,7 +256,7 @@ func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 			_, err := c.Mutex("m", interlock.ReportDeath()).Acquire(ctx)
 			granted <- err
 		}()
-		await(t, "it waits", func() bool {
+		busy.Until(t, "it waits", func() bool {
 			q, err := c.Admin().Queue(ctx, "m")
 			return err == nil && len(q.Waiters) == 1
 		})

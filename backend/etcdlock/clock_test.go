@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -36,7 +37,7 @@ func TestWallClocksThatAreSet(t *testing.T) {
 			q := errtest.Must(a.Admin().Queue(ctx, "m"))(t)
 			return q
 		}
-		await(t, "it waits", func() bool { return len(inLine().Waiters) == 1 })
+		busy.Until(t, "it waits", func() bool { return len(inLine().Waiters) == 1 })
 		token := inLine().Holders[0].Token
 
 		leader := c.Leader()
@@ -48,7 +49,7 @@ func TestWallClocksThatAreSet(t *testing.T) {
 			waiter.setClock(ahead)
 			from := time.Now()
 			// The leader looks every half second for leases that have ended.
-			await(t, "it is renewed", func() bool {
+			busy.Until(t, "it is renewed", func() bool {
 				return mine.Deadline().After(from.Add(ttl+700*time.Millisecond)) || mine.Err() != nil
 			})
 			noError(t, mine.Err())

@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -34,7 +35,7 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 				_, err := b.Mutex("m").Acquire(ctx)
 				got <- err
 			}()
-			await(t, "it waits", func() bool {
+			busy.Until(t, "it waits", func() bool {
 				q, err := b.Admin().Queue(ctx, "m")
 				return err == nil && len(q.Waiters) == 1
 			})
@@ -43,7 +44,7 @@ func TestALockOutlastsItsLeader(t *testing.T) {
 			c.Leader(c.Others(leader)...)
 			// It is renewed by the others.
 			from := held.Deadline()
-			await(t, "it is renewed", func() bool { return held.Deadline().After(from.Add(time.Second)) || held.Err() != nil })
+			busy.Until(t, "it is renewed", func() bool { return held.Deadline().After(from.Add(time.Second)) || held.Err() != nil })
 			noError(t, held.Err())
 			select {
 			case err := <-got:
@@ -107,7 +108,7 @@ func TestAMemberIsReplaced(t *testing.T) {
 				_, err := waiters[i].Mutex(name).Acquire(ctx)
 				got <- err
 			}()
-			await(t, "it waits", func() bool {
+			busy.Until(t, "it waits", func() bool {
 				q, err := holders[i].Admin().Queue(ctx, name)
 				return err == nil && len(q.Waiters) == 1
 			})
@@ -118,7 +119,7 @@ func TestAMemberIsReplaced(t *testing.T) {
 		}
 		for _, lease := range held {
 			from := time.Now()
-			await(t, "it is renewed", func() bool { return lease.Deadline().After(from.Add(15*time.Second)) || lease.Err() != nil })
+			busy.Until(t, "it is renewed", func() bool { return lease.Deadline().After(from.Add(15*time.Second)) || lease.Err() != nil })
 			noError(t, lease.Err())
 		}
 		select {
@@ -173,7 +174,7 @@ func TestCompactionLeavesNoWaiterBehind(t *testing.T) {
 		_, err := b.Mutex("m").Acquire(ctx)
 		got <- err
 	}()
-	await(t, "it waits", func() bool {
+	busy.Until(t, "it waits", func() bool {
 		q, err := a.Admin().Queue(ctx, "m")
 		return err == nil && len(q.Waiters) == 1
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -194,7 +195,7 @@ func TestADisturbedCrowdIsServed(t *testing.T) {
 		leader := servers.Leader()
 		leader.Kill()
 		servers.Leader(servers.Others(leader)...)
-		await(t, "the holder leaves", func() bool {
+		busy.Until(t, "the holder leaves", func() bool {
 			err := first.Leave(c.ctx, first.Ticket, true)
 			return err == nil || errors.Is(err, driver.ErrGone)
 		})

@@ -133,7 +133,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	led := make(chan error, 1)
 	go func() { led <- theirs.Campaign(ctx, "their value") }()
 	q := open(t, "etcd://"+s.Addr)
-	await(t, "they wait", func() bool {
+	busy.Until(t, "they wait", func() bool {
 		got, err := q.Admin().Queue(ctx, "leader")
 		return err == nil && len(got.Holders) == 1 && len(got.Waiters) == 1
 	})
@@ -153,7 +153,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 		_, err := ours.Campaign(ctx, "us again")
 		again <- err
 	}()
-	await(t, "we wait", func() bool {
+	busy.Until(t, "we wait", func() bool {
 		got, err := q.Admin().Queue(ctx, "leader")
 		return err == nil && len(got.Waiters) == 1
 	})
@@ -162,7 +162,7 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	defer cancel()
 	third := s.Command(elect, "elect", "leader", "by etcdctl")
 	noError(t, third.Start())
-	await(t, "etcdctl waits", func() bool {
+	busy.Until(t, "etcdctl waits", func() bool {
 		got, err := q.Admin().Queue(ctx, "leader")
 		return err == nil && len(got.Waiters) == 2
 	})
@@ -170,16 +170,6 @@ func TestOneLeaderWithOtherPrograms(t *testing.T) {
 	noError(t, <-again)
 	cancel()
 	_ = third.Wait()
-}
-
-// await waits for a condition.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(bound()); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, bound())
-		}
-	}
 }
 
 // Promise: locks foo and foo/bar do not disturb each other.
@@ -226,7 +216,7 @@ func TestAnotherProgramIsEvicted(t *testing.T) {
 	}
 	members := func(holders, waiters int) (q interlock.Queue) {
 		t.Helper()
-		await(t, fmt.Sprintf("%d hold and %d wait", holders, waiters), func() bool {
+		busy.Until(t, fmt.Sprintf("%d hold and %d wait", holders, waiters), func() bool {
 			var err error
 			q, err = c.Admin().Queue(ctx, "a/b")
 			return err == nil && len(q.Holders) == holders && len(q.Waiters) == waiters
@@ -265,7 +255,7 @@ func TestADisagreementIsNotWithAnotherProgram(t *testing.T) {
 	waiting := open(t, "etcd://"+s.Addr, interlock.Owner("ours"))
 	go func() { _, _ = waiting.Mutex("a").Acquire(ctx) }()
 	c := open(t, "etcd://"+s.Addr)
-	await(t, "ours waits", func() bool {
+	busy.Until(t, "ours waits", func() bool {
 		q, err := c.Admin().Queue(ctx, "a")
 		return err == nil && len(q.Waiters) == 1
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -153,7 +154,7 @@ func (a *account) handedOn(times int) {
 		return a.grants
 	}
 	from := count()
-	await(a.t, "the lock is handed on", func() bool { return count() >= from+times })
+	busy.Until(a.t, "the lock is handed on", func() bool { return count() >= from+times })
 }
 
 func (a *account) pause(end <-chan struct{}, d time.Duration) {

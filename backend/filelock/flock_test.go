@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: a lock that we hold keeps flock(1) out, and one that flock(1) holds keeps us out.
@@ -73,7 +74,7 @@ func TestWaitersBehindFlockAreServedInOrder(t *testing.T) {
 				order <- fmt.Sprint(i)
 				ok(t, lease.Release())
 			})
-			eventually(t, "it waits", func() bool {
+			busy.Until(t, "it waits", func() bool {
 				q, err := b.Admin().Queue(t.Context(), "x")
 				ok(t, err)
 				return len(q.Waiters) == i+1
@@ -207,7 +208,7 @@ func TestAWaiterBehindFlockRests(t *testing.T) {
 	end := flock(t, filepath.Join(dir, "x"))
 	got := make(chan *interlock.Lease, 1)
 	go func() { got <- acquire(t, c.Mutex("x")) }()
-	eventually(t, "it waits", func() bool {
+	busy.Until(t, "it waits", func() bool {
 		q, err := c.Admin().Queue(t.Context(), "x")
 		ok(t, err)
 		return len(q.Waiters) == 1

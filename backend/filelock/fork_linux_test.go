@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // fork makes a child that has inherited all files and executes nothing, as some C libraries do. It
@@ -59,7 +60,7 @@ func init() {
 func TestALockLivesAsLongAsAForkedChild(t *testing.T) {
 	dir := newDir(t)
 	cmd, says := start(t, forks, dir)
-	eventually(t, "it forks", func() bool { return len(says.all()) == 2 })
+	busy.Until(t, "it forks", func() bool { return len(says.all()) == 2 })
 	child := int(says.all()[1])
 	killed := false
 	kill := func() {

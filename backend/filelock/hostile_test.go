@@ -29,7 +29,7 @@ func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
 	ok(t, err)
 	got := make(chan *interlock.Lease, 1)
 	go func() { got <- acquire(t, c.Mutex("x", interlock.ReportDeath())) }()
-	eventually(t, "it waits", func() bool {
+	busy.Until(t, "it waits", func() bool {
 		q, err := c.Admin().Queue(t.Context(), "x")
 		ok(t, err)
 		return len(q.Waiters) == 1
@@ -137,7 +137,7 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 		lease := acquire(t, a.Mutex("x"))
 		got := make(chan *interlock.Lease, 1)
 		go func() { got <- acquire(t, b.Mutex("x")) }()
-		eventually(t, "it waits", func() bool {
+		busy.Until(t, "it waits", func() bool {
 			q, err := a.Admin().Queue(t.Context(), "x")
 			return err == nil && len(q.Waiters) == 1
 		})
@@ -153,7 +153,7 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 		slow := open(t, dir, interlock.TTL(time.Hour))
 		lease = acquire(t, a.Mutex("y"))
 		go func() { got <- acquire(t, slow.Mutex("y")) }()
-		eventually(t, "it waits there", func() bool {
+		busy.Until(t, "it waits there", func() bool {
 			q, err := b.Admin().Queue(t.Context(), "y")
 			return err == nil && len(q.Waiters) == 1
 		})
@@ -202,13 +202,13 @@ func TestALeaseThatExpiresIsNotEvicted(t *testing.T) {
 		cmd, said := start(t, expire, dir+"?ttl=1s")
 		ok(t, cmd.Process.Signal(syscall.SIGSTOP))
 		c := open(t, dir)
-		eventually(t, "it has expired", func() bool {
+		busy.Until(t, "it has expired", func() bool {
 			q, err := c.Admin().Queue(t.Context(), "x")
 			ok(t, err)
 			return len(q.Holders) == 0 || q.Holders[0].Foreign // the file is still locked
 		})
 		ok(t, cmd.Process.Signal(syscall.SIGCONT))
-		eventually(t, "it is told", func() bool { return len(said.all()) > 1 })
+		busy.Until(t, "it is told", func() bool { return len(said.all()) > 1 })
 		if said.all()[1] != lost {
 			t.Error("it is told that it was evicted")
 		}

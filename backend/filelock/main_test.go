@@ -45,11 +45,6 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	within(t, busy.Bound(patience), what, f)
-}
-
 func within(t *testing.T, d time.Duration, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(d); !f(); time.Sleep(d / 4000) {

@@ -19,6 +19,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/filelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // This binary can be another process. The variable says what that does with the lock x of the
@@ -161,7 +162,7 @@ func start(t *testing.T, what, dir string) (*exec.Cmd, *said) {
 		_ = cmd.Wait()
 	})
 	if what != crowd {
-		eventually(t, "it holds", func() bool { return len(s.all()) > 0 })
+		busy.Until(t, "it holds", func() bool { return len(s.all()) > 0 })
 	}
 	return cmd, s
 }
@@ -185,7 +186,7 @@ func TestProcessesThatAreKilledAtAnyTime(t *testing.T) {
 	l := open(t, dir, interlock.TTL(time.Hour)).Mutex("x")
 	for i := range 20 {
 		cmd, tokens := start(t, churn, dir)
-		eventually(t, "it goes on", func() bool { return len(tokens.all()) > i })
+		busy.Until(t, "it goes on", func() bool { return len(tokens.all()) > i })
 		ok(t, cmd.Process.Kill())
 		lease := acquire(t, l)
 		for _, token := range tokens.all() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
@@ -105,9 +106,5 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 	if err != nil || all[0].State != exchange.Held || !all[0].Fixed || locks() {
 		t.Fatalf("after it: %+v, %v", all, err)
 	}
-	for began := time.Now(); !locks(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatal("the file stays locked")
-		}
-	}
+	busy.Until(t, "the file is unlocked", locks)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // user is one that has no name on this machine. It is in a group of its own, and in those of its list.
@@ -286,7 +287,7 @@ func TestTwoUsersShareADirectory(t *testing.T) {
 // isListed waits until a client lists that.
 func isListed(t *testing.T, p *puppet, what string) {
 	t.Helper()
-	eventually(t, "it is listed: "+what, func() bool { return p.ask("list", what) == "ok" })
+	busy.Until(t, "it is listed: "+what, func() bool { return p.ask("list", what) == "ok" })
 }
 
 // refusedTo reports whether flock(1) of a user does not get a lock at once.

@@ -48,7 +48,7 @@ func TestWhoGivesUpTakesNoConnection(t *testing.T) {
 	errtest.Is(t, one.Leave(ctx, other, true), nil, "what is held does not leave meanwhile")
 	unlock()
 	errtest.Is(t, one.Leave(ctx, first, true), nil)
-	until(t, "no ticket of a Join that was given up stands", func() bool {
+	busy.Until(t, "no ticket of a Join that was given up stands", func() bool {
 		got, err := one.Renew(ctx, nil)
 		for _, r := range got {
 			_ = one.Leave(ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true)
@@ -110,7 +110,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 		return all, forRow
 	}
 	forRow := 0
-	until(t, "the crowd waits", func() bool {
+	busy.Until(t, "the crowd waits", func() bool {
 		n := 0
 		n, forRow = waiting()
 		return n == clients*(joins+1)
@@ -119,7 +119,7 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 		t.Errorf("%d of the crowd wait for the row, want one who comes and one who leaves", forRow)
 	}
 	again("the holder", func() error { return holder.Leave(ctx, held, true) })
-	until(t, "the release waits for the row", func() bool { n, forRow := waiting(); return n == clients*(joins+1)+1 && forRow > 2 })
+	busy.Until(t, "the release waits for the row", func() bool { n, forRow := waiting(); return n == clients*(joins+1)+1 && forRow > 2 })
 	unlock()
 	all.Wait()
 }

@@ -106,13 +106,13 @@ func TestWaitingAsksNothing(t *testing.T) {
 	for range clients {
 		noError(t, <-joined)
 	}
-	until(t, "everybody listens", func() bool {
+	busy.Until(t, "everybody listens", func() bool {
 		return ask("SELECT COUNT(*) FROM interlock_sessions WHERE IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':parked')) IS NOT NULL") == fmt.Sprint(clients+1) // with the holder, over one connection
 	})
 	now := asked()
 	quiet := func() {
 		t.Helper()
-		until(t, "who waits has stopped asking", func() bool {
+		busy.Until(t, "who waits has stopped asking", func() bool {
 			last := now
 			time.Sleep(time.Second)
 			now = asked()

@@ -136,10 +136,10 @@ func takeAll(t *testing.T, s *mysqltest.Server, most int) (free func()) {
 			conn.Close()
 		}
 		db.Close()
-		until(t, "the server has free connections", func() bool { _, err := s.Query("SELECT 1"); return err == nil })
+		busy.Until(t, "the server has free connections", func() bool { _, err := s.Query("SELECT 1"); return err == nil })
 	})
 	t.Cleanup(free)
-	until(t, "others have no connections", func() bool {
+	busy.Until(t, "others have no connections", func() bool {
 		for {
 			conn, err := db.Conn(t.Context())
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
@@ -82,7 +83,7 @@ func TestSessionEndsBesideJoin(t *testing.T) {
 	joined := make(chan answer, 1)
 	go func() { got, err := one.Join(t.Context(), mutex("q", 2)); joined <- answer{got, err} }()
 	waitsForRow(t, s)
-	until(t, "the session ends", func() bool {
+	busy.Until(t, "the session ends", func() bool {
 		return s.Do("UPDATE interlock_sessions SET gone = 1 WHERE id = UNHEX('"+one.ID+"') AND ends <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)); SELECT gone FROM interlock_sessions WHERE id = UNHEX('"+one.ID+"')") == "1"
 	})
 	unlock()

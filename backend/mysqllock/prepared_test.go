@@ -3,6 +3,7 @@ package mysqllock_test
 import (
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -35,7 +36,7 @@ func TestFewPreparedStatements(t *testing.T) {
 	many(10)
 	expect("the table was changed", 2)
 	noError(t, d.Close())
-	until(t, "statements end with their connection", func() bool { return s.Status(count) == 0 })
+	busy.Until(t, "statements end with their connection", func() bool { return s.Status(count) == 0 })
 
 	s.Set("max_prepared_stmt_count", "0")
 	_, one = session(t, s.URL())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
@@ -53,7 +54,7 @@ func TestOwnEndWhileARenewalIsUnderWay(t *testing.T) {
 				answer, err := one.Renew(context.Background(), []driver.Ticket{held})
 				renewed <- renewal{answer, err}
 			}()
-			until(t, "the renewal is done, or waits", func() bool {
+			busy.Until(t, "the renewal is done, or waits", func() bool {
 				return len(renewed) > 0 || s.Status(`innodb\_row\_lock\_current\_waits`) == 2
 			})
 			unlock()

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
-	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // locked holds the row of a queue until unlock is called.
@@ -38,11 +38,9 @@ func transaction(t *testing.T, s *mysqltest.Server, statement string, args ...an
 	return tx
 }
 
-var until = tabletest.Until
-
 func waitsForRow(t *testing.T, s *mysqltest.Server) {
 	t.Helper()
-	until(t, "somebody waits for the row", func() bool {
+	busy.Until(t, "somebody waits for the row", func() bool {
 		return s.Status(`innodb\_row\_lock\_current\_waits`) == 1
 	})
 }
@@ -105,7 +103,7 @@ func TestLateJoin(t *testing.T) {
 			cancel()
 			errtest.MustBe(t, <-called, context.Canceled)
 			unlock()
-			until(t, "the Join comes", func() bool {
+			busy.Until(t, "the Join comes", func() bool {
 				return s.Do("SELECT tickets FROM interlock_queues WHERE name = '"+r.Queue+"'") == "1"
 			})
 		}

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
@@ -107,11 +107,9 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "CALL interlock_v3_tidy(0, 2000)")
 		tidied <- err
 	}()
-	for deadline := time.Now().Add(20 * time.Second); strings.TrimSpace(s.Do("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) == "0"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the tidy does not wait for the row of the first queue")
-		}
-	}
+	busy.Until(t, "the tidy waits for the row of the first queue", func() bool {
+		return strings.TrimSpace(s.Do("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) != "0"
+	})
 	used("second", 3, false)
 	noError(t, tx.Commit())
 	noError(t, <-tidied)

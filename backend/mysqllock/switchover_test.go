@@ -36,11 +36,7 @@ func TestAReadOnlyServerEndsNothing(t *testing.T) {
 		return done
 	}
 	calls := map[string]<-chan error{"an Acquire that waited": work(clients[1])}
-	for end := time.Now().Add(busy.Bound(time.Minute)); waiters(t, clients[0], "m") != 1; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nobody waits")
-		}
-	}
+	busy.Until(t, "one waits", func() bool { return waiters(t, clients[0], "m") == 1 })
 	s.Set("read_only", "1")
 	released := make(chan error, 1)
 	go func() { released <- held.Release() }()
@@ -118,12 +114,12 @@ func TestAPlannedSwitchOverTakesWaitersAlong(t *testing.T) {
 	listens := func(s *mysqltest.Server) func() bool {
 		return func() bool { return len(s.Threads("user = 'app' AND state = 'User lock'")) > 0 }
 	}
-	until(t, "somebody waits", func() bool { return waiters(t, holder, "m") == 1 })
-	until(t, "somebody listens", listens(primary))
+	busy.Until(t, "somebody waits", func() bool { return waiters(t, holder, "m") == 1 })
+	busy.Until(t, "somebody listens", listens(primary))
 	primary.Set("read_only", "1")
 	replica.CatchUp(primary)
 	replica.Promote()
-	until(t, "somebody listens on the new primary", listens(replica))
+	busy.Until(t, "somebody listens on the new primary", listens(replica))
 	noError(t, held.Release())
 	noError(t, <-granted)
 }

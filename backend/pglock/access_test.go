@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -64,8 +65,8 @@ func TestRefusalsThatPassNameTheirSetting(t *testing.T) {
 	a := session(t, d)
 	s.SQL("ALTER SYSTEM SET default_transaction_read_only = on")
 	s.SQL("SELECT pg_reload_conf()")
-	until(t, "transactions are read-only", func() bool { return s.SQL("SHOW default_transaction_read_only") == "on" })
-	until(t, "a connection has heard of it", func() bool {
+	busy.Until(t, "transactions are read-only", func() bool { return s.SQL("SHOW default_transaction_read_only") == "on" })
+	busy.Until(t, "a connection has heard of it", func() bool {
 		_, err = a.Join(t.Context(), request("q", 1))
 		return err != nil
 	})

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
-	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // scaled is a count that an environment variable makes larger.
@@ -126,7 +126,7 @@ func startLoad(t *testing.T, clients []*interlock.Client, each int, granted func
 func (w *load) goesOn() {
 	w.t.Helper()
 	before := w.grants.Load()
-	until(w.t, "the load goes on", func() bool { return w.grants.Load() >= before+10 })
+	busy.Until(w.t, "the load goes on", func() bool { return w.grants.Load() >= before+10 })
 }
 
 // end lets everybody hold and leave once more: nobody may be left waiting.
@@ -135,10 +135,8 @@ func (w *load) end() {
 	close(w.stop)
 	all := make(chan struct{})
 	go func() { w.workers.Wait(); close(all) }()
-	until(w.t, "everybody who waits is served", func() bool { return ended(all) })
+	busy.Until(w.t, "everybody who waits is served", func() bool { return ended(all) })
 }
-
-var until = tabletest.Until
 
 // clients are some, each with connections of its own.
 func clients(t *testing.T, n int, url string, opts ...interlock.ClientOption) []*interlock.Client {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
@@ -123,8 +124,8 @@ func evict(t *testing.T, c *interlock.Client) (n int) {
 // nothingLeft: what clients that are closed have left goes away, in time.
 func nothingLeft(t *testing.T, s *pgtest.Server) {
 	t.Helper()
-	until(t, "no connection is left", func() bool { return len(s.Backends("query LIKE '%interlock%' OR "+listen)) == 0 })
-	until(t, "no ticket is left", func() bool {
+	busy.Until(t, "no connection is left", func() bool { return len(s.Backends("query LIKE '%interlock%' OR "+listen)) == 0 })
+	busy.Until(t, "no ticket is left", func() bool {
 		s.SQL("SELECT interlock.settle(q) FROM interlock.tidy() q")
 		return s.SQL("SELECT (SELECT count(*) FROM interlock.ticket), (SELECT coalesce(sum(tickets), 0) FROM interlock.queue)") == "0|0"
 	})

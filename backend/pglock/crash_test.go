@@ -109,7 +109,7 @@ func (g *grants) checkGrace(t *testing.T, s *pgtest.Server, began time.Time, ttl
 	t.Helper()
 	var safe time.Time
 	var floor uint64
-	until(t, "somebody has noticed the crash", func() bool {
+	busy.Until(t, "somebody has noticed the crash", func() bool {
 		us, of, found := strings.Cut(s.SQL("SELECT greatest(safe, (SELECT max(frozen) FROM interlock.queue)), floor FROM interlock.sentinel"), "|")
 		if found {
 			n, err := strconv.ParseInt(us, 10, 64)
@@ -123,7 +123,7 @@ func (g *grants) checkGrace(t *testing.T, s *pgtest.Server, began time.Time, ttl
 		t.Errorf("the grace ends %v after the crash, a lease of before lasts %v", safe.Sub(began), ttl)
 	}
 	after := 0
-	until(t, "somebody is granted something", func() bool {
+	busy.Until(t, "somebody is granted something", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for token, at := range g.all {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -41,12 +42,12 @@ func TestAReleaseDoesNotQueueBehindACrowd(t *testing.T) {
 		}
 	}
 	waiting := func(where string) int { return len(s.Backends("wait_event_type = 'Lock' AND " + where)) }
-	until(t, "the crowd waits", func() bool { return waiting("true") == clients*waiters })
+	busy.Until(t, "the crowd waits", func() bool { return waiting("true") == clients*waiters })
 	if n := waiting("wait_event <> 'advisory'"); n != 2 {
 		t.Errorf("%d of %d wait for the row, want one who joins and one who leaves", n, clients*waiters)
 	}
 	call(func() error { return holder.Leave(t.Context(), held, true) })
-	until(t, "the release waits for the row", func() bool { return waiting("application_name = 'holder' AND wait_event <> 'advisory'") == 1 })
+	busy.Until(t, "the release waits for the row", func() bool { return waiting("application_name = 'holder' AND wait_event <> 'advisory'") == 1 })
 	unlock()
 	all.Wait()
 }

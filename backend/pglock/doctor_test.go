@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -16,7 +17,7 @@ func TestDoctor(t *testing.T) {
 	for _, name := range []string{"fsync", "full_page_writes"} {
 		s.SQL("ALTER SYSTEM SET " + name + " = off")
 		s.SQL("SELECT pg_reload_conf()")
-		until(t, "the setting is off", func() bool {
+		busy.Until(t, "the setting is off", func() bool {
 			return s.SQL("SELECT setting = reset_val AND setting <> boot_val FROM pg_settings WHERE name = '"+name+"'") == "t"
 		})
 		doctortest.ExamineURL(t, s.URL()).Has("disk", driver.Fail, name)

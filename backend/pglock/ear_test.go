@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -77,11 +78,7 @@ func TestClientsOfAProcessShareOneEar(t *testing.T) {
 	<-up
 	end()
 	<-lost
-	for began := time.Now(); len(server.Backends("application_name = 'ear'")) > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatal("the connection stays")
-		}
-	}
+	busy.Until(t, "the connection ends", func() bool { return len(server.Backends("application_name = 'ear'")) == 0 })
 }
 
 func channelOf(i int) string { return fmt.Sprintf("channel_%d", i) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -37,7 +38,7 @@ func TestRowsReadAreFlat(t *testing.T) {
 		second := join(t, line, request(queue, 1))
 		crowd(t, line, tickets, func() driver.Request { return request(queue, 1) })
 		noError(t, others.Close()) // its connections report
-		until(t, "its connections have ended", func() bool { return len(s.Backends(ours)) == 0 })
+		busy.Until(t, "its connections have ended", func() bool { return len(s.Backends(ours)) == 0 })
 		r := request(queue, 1)
 		k := driver.Ticket{ID: r.ID, Queue: queue}
 		before := read()

@@ -58,7 +58,7 @@ func (l *late) waits(n int) { l.t.Helper(); waiting(l.t, l.s, "wait_event_type =
 // waiting waits until there are so many connections for which the condition holds.
 func waiting(t *testing.T, s *pgtest.Server, where string, n int) {
 	t.Helper()
-	until(t, fmt.Sprint(n, " are there with ", where), func() bool { return len(s.Backends(where)) >= n })
+	busy.Until(t, fmt.Sprint(n, " are there with ", where), func() bool { return len(s.Backends(where)) >= n })
 }
 
 // commit lets them commit.
@@ -178,7 +178,7 @@ func TestOwnEndWhileARenewalIsCommitted(t *testing.T) {
 			l.waits(1)
 			ended := make(chan error, 1)
 			go func() { ended <- end(d, a, k) }()
-			until(t, "the end is done, or waits for the renewal", func() bool {
+			busy.Until(t, "the end is done, or waits for the renewal", func() bool {
 				return len(ended) > 0 || len(s.Backends("wait_event_type = 'Lock'")) >= 2
 			})
 			l.commit()
@@ -291,7 +291,7 @@ func TestGoneWhileARenewalIsCommitted(t *testing.T) {
 // runsOut waits until a ticket has an end of its own, within a TTL, and has that pass.
 func runsOut(t *testing.T, s *pgtest.Server, id string) {
 	t.Helper()
-	until(t, "the ticket has an end of its own, within a TTL", func() bool {
+	busy.Until(t, "the ticket has an end of its own, within a TTL", func() bool {
 		return s.SQL(fmt.Sprintf("SELECT ends <= extract(epoch FROM now()) * 1000000 + %d FROM interlock.ticket WHERE id = '%s'", ttl.Microseconds(), id)) == "t"
 	})
 	s.SQL("UPDATE interlock.ticket SET ends = 1 WHERE id = '" + id + "'")
@@ -316,7 +316,7 @@ func TestJoinThatIsCommittedAfterItWasGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		joined := make(chan error, 1)
 		go func() { _, err := a.Join(ctx, r); joined <- err }()
-		until(t, "the Join waits", func() bool { return len(s.Backends("wait_event_type = 'Lock'")) > 0 })
+		busy.Until(t, "the Join waits", func() bool { return len(s.Backends("wait_event_type = 'Lock'")) > 0 })
 		cancel()
 		errtest.MustBe(t, <-joined, context.Canceled)
 		left := make(chan error, 1)
@@ -480,14 +480,14 @@ func TestJoinThatArrivesLate(t *testing.T) {
 	cancel()
 	errtest.MustBe(t, <-joined, context.Canceled)
 	beat(t, a)
-	until(t, "it leaves", func() bool { // the first try may take another connection that hangs
+	busy.Until(t, "it leaves", func() bool { // the first try may take another connection that hangs
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		return errors.Is(a.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true), driver.ErrGone)
 	})
 	s.SQL("UPDATE interlock.refused SET until = 1; UPDATE interlock.queue SET slow = 0") // a TTL has passed
 	slow.Resume()
-	until(t, "the Join has arrived", func() bool { return s.SQL("SELECT last FROM interlock.queue") != before })
+	busy.Until(t, "the Join has arrived", func() bool { return s.SQL("SELECT last FROM interlock.queue") != before })
 	runsOut(t, s, r.ID)
 	if w := join(t, b, request("q", 1)); !w.Held {
 		t.Error("it stands in the way after its end")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -41,7 +42,7 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 		}
 		return err
 	}
-	until(t, "a try says why", func() bool { return strings.Contains(try().Error(), why) })
+	busy.Until(t, "a try says why", func() bool { return strings.Contains(try().Error(), why) })
 	wait := func(ctx context.Context, opts ...interlock.Option) error {
 		_, err := b.Mutex("nightly", opts...).Acquire(ctx)
 		return err
@@ -79,7 +80,7 @@ func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	if time.Since(began) < ttl {
 		t.Errorf("granted %v after the crash", time.Since(began))
 	}
-	until(t, "a client says that the lock is busy", func() bool {
+	busy.Until(t, "a client says that the lock is busy", func() bool {
 		_, err := a.Mutex("nightly").TryAcquire(t.Context())
 		return errors.Is(err, interlock.ErrBusy)
 	})

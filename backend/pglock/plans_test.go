@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -157,7 +158,7 @@ func TestNewsGoToTheWinner(t *testing.T) {
 		}
 		noError(t, sessions[i].Leave(t.Context(), waits[i], true))
 	}
-	until(t, "the news of all grants have arrived", func() bool {
+	busy.Until(t, "the news of all grants have arrived", func() bool {
 		return !slices.ContainsFunc(proxies, func(p *pgtest.Proxy) bool { return p.Notifications() == 0 })
 	})
 	for i, p := range proxies {

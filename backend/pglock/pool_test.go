@@ -198,10 +198,10 @@ func TestAHeartbeatOnAFullServer(t *testing.T) {
 	server.SQL("ALTER ROLE few CONNECTION LIMIT 1")
 	joined := make(chan error, 1)
 	go func() { _, err := holds.Join(t.Context(), request("stuck", 1)); joined <- err }()
-	until(t, "the only connection is in use", func() bool { return len(server.Backends("wait_event_type = 'Lock'")) == 1 })
+	busy.Until(t, "the only connection is in use", func() bool { return len(server.Backends("wait_event_type = 'Lock'")) == 1 })
 	renewed := make(chan error, 1)
 	go func() { _, err := holds.Renew(t.Context(), []driver.Ticket{held}); renewed <- err }()
-	until(t, "the server refuses another one", func() bool { return strings.Contains(server.Log(), "too many connections for role") })
+	busy.Until(t, "the server refuses another one", func() bool { return strings.Contains(server.Log(), "too many connections for role") })
 	unlock()
 	errtest.Is(t, errors.Join(<-joined, <-renewed), nil)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -58,7 +59,7 @@ func TestTheNumberOfPermitsOutlastsACrash(t *testing.T) {
 
 			way.do(s)
 			var b *driver.Opened
-			until(t, "a session begins", func() bool { // connections of the pool have died
+			busy.Until(t, "a session begins", func() bool { // connections of the pool have died
 				var err error
 				if d, err = openURL(t.Context(), s.URL()); err != nil {
 					return false

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -22,7 +23,7 @@ func TestAHandOverCostsNoLook(t *testing.T) {
 		w := join(t, b, request("q", 1))
 		got := make(chan error, 1)
 		go func() { _, err := b.Await(t.Context(), w); got <- err }()
-		until(t, "the client listens", func() bool { return len(s.Backends(listen)) > 0 })
+		busy.Until(t, "the client listens", func() bool { return len(s.Backends(listen)) > 0 })
 		before := d.Exchanges()
 		noError(t, a.Leave(t.Context(), held, true))
 		noError(t, <-got)

@@ -25,7 +25,7 @@ func synchronous(t *testing.T) (s, standby *pgtest.Server) {
 	standby = pgtest.StartStandby(t, s)
 	s.SQL("ALTER SYSTEM SET synchronous_standby_names = '*'")
 	s.SQL("SELECT pg_reload_conf()")
-	until(t, "commits wait for the standby", func() bool {
+	busy.Until(t, "commits wait for the standby", func() bool {
 		return s.SQL("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1"
 	})
 	return s, standby
@@ -38,7 +38,7 @@ func cancelWaits(t *testing.T, s *pgtest.Server, n int, answer <-chan error) {
 	seen := ""
 	for range n {
 		var now string
-		until(t, "a commit waits for the standby again", func() bool {
+		busy.Until(t, "a commit waits for the standby again", func() bool {
 			select {
 			case err := <-answer:
 				t.Fatalf("it is answered though the standby has not received it: %v", err)
@@ -179,7 +179,7 @@ func TestNoTwoHoldersAfterACancelledWait(t *testing.T) {
 			}
 			go try()
 			cancelWaits(t, s, 2, answer)
-			until(t, "it waits for the standby again", func() bool { return s.Terminate(waitsForStandby) > 0 })
+			busy.Until(t, "it waits for the standby again", func() bool { return s.Terminate(waitsForStandby) > 0 })
 			if err := answered(t, answer); err == nil {
 				t.Fatal("a Join whose connection was ended while it waited for the standby is a grant")
 			}

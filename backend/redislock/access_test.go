@@ -154,7 +154,7 @@ func TestRightsThatNothingIsRefused(t *testing.T) {
 			t.Skip("this server is not asked for it")
 		}
 		if refused(others) == "" { // the client may send the last of it when it has been closed
-			eventually(t, "something is refused without it", func() bool { return refusals(t, s) != "" })
+			busy.Until(t, "something is refused without it", func() bool { return refusals(t, s) != "" })
 		}
 	})
 }
@@ -301,7 +301,7 @@ func TestRightsBehindSentinels(t *testing.T) {
 			return
 		}
 		defer d.Close()
-		eventually(t, "it is refused", func() bool {
+		busy.Until(t, "it is refused", func() bool {
 			return slices.ContainsFunc(s.Sentinels, func(s *redistest.Server) bool { return refusals(t, s) != "" })
 		})
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -132,7 +133,7 @@ func TestCheckOfReplicas(t *testing.T) {
 	examine(t, "redis://"+replica.Addr).Has("mode", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
 
 	replica.Kill()
-	eventually(t, "the replica is given up", func() bool {
+	busy.Until(t, "the replica is given up", func() bool {
 		info, err := master.Do("INFO", "replication")
 		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
 	})
@@ -229,7 +230,7 @@ func TestCheckOfAServerThatIsGone(t *testing.T) {
 		t.Errorf("a dead server has told %+v", e.All)
 	}
 	s.Restart()
-	eventually(t, "it is well again", func() bool { return d.Check(t.Context())[0].Status == driver.OK })
+	busy.Until(t, "it is well again", func() bool { return d.Check(t.Context())[0].Status == driver.OK })
 }
 
 func TestCheckOfAWrongClock(t *testing.T) {
@@ -300,7 +301,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	unserved := func(slot, left string) {
 		t.Helper()
 		// A node that hears from the owner just after it was told believes the owner.
-		eventually(t, "nobody serves slot "+slot, func() bool {
+		busy.Until(t, "nobody serves slot "+slot, func() bool {
 			all := true
 			for _, s := range c.Nodes {
 				_, _ = s.Do("CLUSTER", "DELSLOTS", slot) // refused where it is unserved already
@@ -320,7 +321,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	}
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "yes")
 	unserved("101", "16382") // they look at the setting again
-	eventually(t, "all nodes stop", func() bool {
+	busy.Until(t, "all nodes stop", func() bool {
 		for _, s := range c.Nodes {
 			if info, err := s.Do("CLUSTER", "INFO"); err != nil || !strings.Contains(fmt.Sprint(info), "cluster_state:fail") {
 				return false
@@ -335,7 +336,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 	defer d.Close()
 	everywhere("CONFIG", "SET", "cluster-node-timeout", "500")
 	third.Kill()
-	eventually(t, "the others notice", func() bool {
+	busy.Until(t, "the others notice", func() bool {
 		gone := regexp.MustCompile(`:` + strconv.Itoa(third.Port) + `\S* master,fail `)
 		for _, s := range []*redistest.Server{first, second} {
 			if nodes, err := s.Do("CLUSTER", "NODES"); err != nil || !gone.MatchString(fmt.Sprint(nodes)) {
@@ -362,7 +363,7 @@ func TestCheckBehindSentinels(t *testing.T) {
 	e.Has("exchanges", driver.Fail, "add ?master=name")
 	e.failsOnly("exchanges")
 	s.Replica().Kill()
-	eventually(t, "the master notices", func() bool {
+	busy.Until(t, "the master notices", func() bool {
 		info, err := s.Master().Do("INFO", "replication")
 		return err == nil && strings.Contains(fmt.Sprint(info), "connected_slaves:0")
 	})

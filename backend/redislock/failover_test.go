@@ -72,7 +72,7 @@ func TestASubscriptionToAnOldMasterIsLeft(t *testing.T) {
 	old.KillConnections("normal") // its subscribers stay
 	var waits driver.Ticket
 	r := exclusive("q")
-	eventually(t, "the client connects anew", func() bool {
+	busy.Until(t, "the client connects anew", func() bool {
 		var err error
 		waits, err = a.Join(t.Context(), r)
 		r.Retry = true

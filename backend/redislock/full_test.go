@@ -94,9 +94,9 @@ func TestAFullServerCostsNoLease(t *testing.T) {
 			others := &crowd{t: t, s: s}
 			others.add()
 			if lost {
-				eventually(t, "there is a connection for heartbeats", func() bool { return len(others.ids()) > 2 })
+				busy.Until(t, "there is a connection for heartbeats", func() bool { return len(others.ids()) > 2 })
 			}
-			eventually(t, "the client has two connections to a server that is full", func() bool {
+			busy.Until(t, "the client has two connections to a server that is full", func() bool {
 				others.fill()
 				all := others.ids()
 				for _, id := range all[2:] {
@@ -105,13 +105,13 @@ func TestAFullServerCostsNoLease(t *testing.T) {
 				return len(all) == 2
 			})
 			before := beats.Load()
-			eventually(t, "heartbeats for three TTLs", func() bool { return l.Err() != nil || beats.Load() >= before+9 })
+			busy.Until(t, "heartbeats for three TTLs", func() bool { return l.Err() != nil || beats.Load() >= before+9 })
 			errtest.MustBe(t, l.Err(), nil, "the lease is lost")
 			if n := len(others.ids()); n != 2 {
 				t.Errorf("the client has %d connections to a server that is full", n)
 			}
 			others.conn[1].Close()
-			eventually(t, "there is a connection for heartbeats again", func() bool { return len(others.ids()) > 2 })
+			busy.Until(t, "there is a connection for heartbeats again", func() bool { return len(others.ids()) > 2 })
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestAHeartbeatDoesNotWaitForItsConnection(t *testing.T) {
 	close(late)
 	others := &crowd{t: t, s: s}
 	others.add()
-	eventually(t, "the connection is there", func() bool { return len(others.ids()) == 3 })
+	busy.Until(t, "the connection is there", func() bool { return len(others.ids()) == 3 })
 	had := dials.Load() // an attempt that took too long may have been repeated
 	renew("with its connection")
 	if n := dials.Load(); n != had {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -184,11 +185,7 @@ func (x *demand) follow() {
 			v = q.Version
 		}
 	}()
-	for began := time.Now(); do(x.t, x.server, "EXISTS", "interlock:{q}:f") != int64(1); time.Sleep(time.Millisecond) {
-		if time.Since(began) > soon {
-			x.t.Fatal("the queue is not followed")
-		}
-	}
+	busy.Until(x.t, "the queue is followed", func() bool { return do(x.t, x.server, "EXISTS", "interlock:{q}:f") == int64(1) })
 }
 
 // Promise: the token of a hand-over grows, and follows the server's clock, and the offset of a raise: so

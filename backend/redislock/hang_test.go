@@ -57,7 +57,7 @@ func TestCallsReturnThoughTheServerHangs(t *testing.T) {
 			x.join(b, exclusive(queue))
 			tk, before := x.join(a, exclusive(queue)), d.Exchanges()
 			s.KillConnections("pubsub")
-			eventually(t, "it looks for news that were lost", func() bool { return d.Exchanges() > before })
+			busy.Until(t, "it looks for news that were lost", func() bool { return d.Exchanges() > before })
 			time.Sleep(200 * time.Millisecond)
 			return func(ctx context.Context) error { _, err := a.Renew(ctx, []driver.Ticket{tk}); return err }
 		},

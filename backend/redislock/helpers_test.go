@@ -184,16 +184,6 @@ func renew(t *testing.T, s *driver.Opened, known ...driver.Ticket) map[string]dr
 	return all
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(busy.Bound(2 * time.Minute)); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 func configure(t *testing.T, s *redistest.Server, key, value string) {
 	t.Helper()
 	errtest.Must(s.Do("CONFIG", "SET", key, value))(t)
@@ -246,7 +236,7 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 func replicaOf(t *testing.T, master *redistest.Server) *redistest.Server {
 	t.Helper()
 	replica := redistest.Start(t, redistest.Config("replicaof", "127.0.0.1", strconv.Itoa(master.Port)))
-	eventually(t, "the replica is in sync", func() bool {
+	busy.Until(t, "the replica is in sync", func() bool {
 		return strings.Contains(fmt.Sprint(do(t, master, "INFO", "replication")), "port="+strconv.Itoa(replica.Port)+",state=online")
 	})
 	return replica

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -126,11 +127,7 @@ func TestNoScriptDoesEverything(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		awaited(t, a, last)
-		for began := time.Now(); do(t, s, "ZCARD", "interlock:{dead}:e") != int64(1); time.Sleep(5 * time.Millisecond) {
-			if time.Since(began) > time.Minute {
-				t.Fatal("the dead are not removed")
-			}
-		}
+		busy.Until(t, "the dead are removed", func() bool { return do(t, s, "ZCARD", "interlock:{dead}:e") == int64(1) })
 	})
 }
 

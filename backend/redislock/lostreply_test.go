@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -225,7 +226,7 @@ func TestLostJoinsAreForgotten(t *testing.T) {
 	}
 	wg.Wait()
 	p.Resume()
-	eventually(t, "a heartbeat sends a few requests, once all tickets have gone", func() bool {
+	busy.Until(t, "a heartbeat sends a few requests, once all tickets have gone", func() bool {
 		time.Sleep(ttl / 3)
 		before := p.ToServer().Frames
 		_, err := a.Renew(t.Context(), nil)

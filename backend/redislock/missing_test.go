@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -143,7 +144,7 @@ func TestDoctorOfAServerThatLoads(t *testing.T) {
 		_, err := s.Do("DEBUG", "RELOAD")
 		reloaded <- err
 	}()
-	eventually(t, "it loads", func() bool {
+	busy.Until(t, "it loads", func() bool {
 		_, err := s.Do("PING")
 		return err != nil && strings.Contains(err.Error(), "LOADING")
 	})
@@ -159,7 +160,7 @@ func TestDoctorOfAServerThatLoads(t *testing.T) {
 	if err := <-reloaded; err != nil {
 		t.Log(err) // the connection may have been given up
 	}
-	eventually(t, "it has loaded", func() bool { _, err := s.Do("PING"); return err == nil })
+	busy.Until(t, "it has loaded", func() bool { _, err := s.Do("PING"); return err == nil })
 	if r, refused = doctortest.Consult(t, "redis://"+s.Addr+"?"+patient); refused != nil {
 		t.Error(refused)
 	}

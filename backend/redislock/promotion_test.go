@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -100,7 +101,7 @@ func synced(t *testing.T, master, replica *redistest.Server) {
 		return n
 	}
 	written := offset(master, "master_repl_offset")
-	eventually(t, "the replica is in sync", func() bool { return written > 0 && offset(replica, "slave_repl_offset") >= written })
+	busy.Until(t, "the replica is in sync", func() bool { return written > 0 && offset(replica, "slave_repl_offset") >= written })
 }
 
 // Promise: a replica that has not received the last grants and becomes the master gives out
@@ -184,13 +185,13 @@ func TestNoTokenComesTwiceOverAFailoverInACluster(t *testing.T) {
 	}
 	old.Kill()
 	do(t, next, "CLUSTER", "FAILOVER", "TAKEOVER")
-	eventually(t, "the replica serves", func() bool {
+	busy.Until(t, "the replica serves", func() bool {
 		_, err := next.Do("EXISTS", "interlock:{"+key+"}:t")
 		return err == nil
 	})
 	for _, s := range []*driver.Opened{a, b} {
 		r := exclusive(key)
-		eventually(t, "a client finds the new master", func() bool {
+		busy.Until(t, "a client finds the new master", func() bool {
 			tk, err := s.Join(t.Context(), r)
 			if r.Retry = true; err != nil {
 				t.Log(err)
@@ -227,6 +228,6 @@ func TestAReplicaIsNamed(t *testing.T) {
 	}
 	do(t, s, "REPLICAOF", "NO", "ONE")
 	for _, session := range []*driver.Opened{own, of} {
-		eventually(t, "a master again", func() bool { _, err := session.Join(t.Context(), exclusive("q")); return err == nil })
+		busy.Until(t, "a master again", func() bool { _, err := session.Join(t.Context(), exclusive("q")); return err == nil })
 	}
 }

@@ -215,7 +215,7 @@ func TestALockWhoseSlotIsMoving(t *testing.T) {
 	if len(told) == 0 {
 		t.Error("no call has met a move")
 	}
-	eventually(t, "the lock can be joined where it is now", func() bool {
+	busy.Until(t, "the lock can be joined where it is now", func() bool {
 		_, err := a.Join(t.Context(), mutex(name))
 		return err == nil
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -48,8 +49,8 @@ func TestWaitsOutlastARestart(t *testing.T) {
 	}
 	s.Restart()
 	r, swap := exclusive("q"), driver.Swap{ID: newID(), Name: "c", Value: []byte("v")}
-	eventually(t, "the server is found again", func() bool { _, err := b.Join(t.Context(), r); r.Retry = true; return err == nil })
-	eventually(t, "the server is found again", func() bool { _, err := db.Swap(t.Context(), swap); return err == nil })
+	busy.Until(t, "the server is found again", func() bool { _, err := b.Join(t.Context(), r); r.Retry = true; return err == nil })
+	busy.Until(t, "the server is found again", func() bool { _, err := db.Swap(t.Context(), swap); return err == nil })
 	for range cap(results) {
 		errtest.Is(t, errtest.Received(t, "a call that waits for what has happened", results), nil)
 	}

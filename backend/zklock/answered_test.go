@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: a ticket whose creation was answered stands, also if the connection ends with
@@ -38,7 +39,7 @@ func TestTicketStandsIfTheConnectionEndsWithItsAnswer(t *testing.T) {
 		r := aMutex("q")
 		cut.Store(true)
 		var k driver.Ticket
-		until(t, "the Join is answered", func() bool {
+		busy.Until(t, "the Join is answered", func() bool {
 			k, err = a.Join(limited(t), r)
 			r.Retry = true
 			return err == nil || driver.IsPermanent(err)

@@ -41,14 +41,14 @@ func TestARenewalDoesNotWaitForACrowd(t *testing.T) {
 			joined <- err
 		}()
 	}
-	until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before >= zklock.CrowdSlots })
+	busy.Until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before >= zklock.CrowdSlots })
 	synced := via.Requests(zktest.OpSync)
 	renewed := make(chan error, 1)
 	go func() {
 		_, err := a.Renew(limited(t), nil)
 		renewed <- err
 	}()
-	until(t, "the renewal is sent", func() bool { return via.Requests(zktest.OpSync) > synced })
+	busy.Until(t, "the renewal is sent", func() bool { return via.Requests(zktest.OpSync) > synced })
 	if n := via.Requests(zktest.OpCreate) - before; n != zklock.CrowdSlots {
 		t.Errorf("%d Joins are under way, %d may be", n, zklock.CrowdSlots)
 	}
@@ -71,7 +71,7 @@ func TestWhoGivesUpBeforeItsJoinIsSentCostsNothing(t *testing.T) {
 			joined <- err
 		}()
 	}
-	until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before == zklock.CrowdSlots })
+	busy.Until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before == zklock.CrowdSlots })
 	var sent atomic.Int32
 	via.Observe(func(f zktest.Frame) {
 		if !f.Reply && strings.HasPrefix(f.Path, "/a/other") {
@@ -161,7 +161,7 @@ func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {
 		go func() { begun.Done(); leave(k) }()
 	}
 	begun.Wait()
-	until(t, "all want to leave", func() bool { return zklock.Withdrawals(a) == crowd })
+	busy.Until(t, "all want to leave", func() bool { return zklock.Withdrawals(a) == crowd })
 	hold.Release()
 	for range crowd {
 		noError(t, <-errs)
@@ -196,7 +196,7 @@ func TestWhoIsGoneDoesNotKeepOthersFromLeaving(t *testing.T) {
 	for i := 2; i < len(tickets); i++ {
 		leave(i)
 	}
-	until(t, "all want to leave", func() bool { return zklock.Withdrawals(a) == 5 })
+	busy.Until(t, "all want to leave", func() bool { return zklock.Withdrawals(a) == 5 })
 	noError(t, raw.Delete("/a/q/"+nodeOf(t, raw, tickets[3]), -1))
 	hold.Release()
 	all.Wait()
@@ -225,7 +225,7 @@ func TestASlowServerIsNotLeft(t *testing.T) {
 	for range zklock.CrowdSlots {
 		all.Go(func() { _, _ = a.Join(limited(t), aMutex("q")) })
 	}
-	until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before == zklock.CrowdSlots })
+	busy.Until(t, "as many join as may", func() bool { return via.Requests(zktest.OpCreate)-before == zklock.CrowdSlots })
 	answered := make(chan struct{})
 	go func() { // lets about one answer pass at a time
 		defer close(answered)

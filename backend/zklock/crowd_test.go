@@ -106,7 +106,7 @@ func drained(t *testing.T, s *zktest.Server, n int, robust bool) int64 {
 	began := time.Now()
 	atOnceAll(t, n+1, func(i int) error {
 		if i == n {
-			until(t, "all watch the one in front", func() bool { return s.Figure("watch_count") >= float64(n) })
+			busy.Until(t, "all watch the one in front", func() bool { return s.Figure("watch_count") >= float64(n) })
 			untilQuiet(sent)
 			before, began = sent(), time.Now()
 			return sessions[0].Leave(ctx, front, true)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -96,7 +97,7 @@ func TestAQueueThatReportsDeathOutlivesItsTickets(t *testing.T) {
 	noError(t, errors.Join(d.Resize(limited(t), "set", 3), d.Resize(limited(t), "set", 0)))
 	noError(t, a.Close(limited(t))) // uncleanly
 	raw := connected(t, s.Addr)
-	until(t, "the server has removed containers", func() bool {
+	busy.Until(t, "the server has removed containers", func() bool {
 		there, _, err := raw.Exists("/a/brief")
 		return err == nil && !there
 	})

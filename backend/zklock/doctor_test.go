@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -123,11 +124,7 @@ func TestCheckOfAnEnsemble(t *testing.T) {
 			rest = s
 		}
 	}
-	for began := time.Now(); rest.Serving(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatal("it goes on to serve")
-		}
-	}
+	busy.Until(t, "it serves no more", func() bool { return !rest.Serving() })
 	e = doctortest.ExamineURL(t, all+"?timeout=3s")
 	e.Has("connection", driver.Fail, "every lock")
 	e.Has("servers", driver.Warn, rest.Addr+" does not serve: it has no quorum")

@@ -83,11 +83,7 @@ func (p *spy) expire(t *testing.T) {
 	}
 	// The client, which loses its connection by this, may connect again and take the session back,
 	// before it is told to end.
-	for end := time.Now().Add(busy.Bound(30 * time.Second)); !expired(); {
-		if time.Now().After(end) {
-			t.Fatal("the session has not ended in 30 s")
-		}
-	}
+	busy.Until(t, "the session has ended", expired)
 }
 
 // Promise: a ticket is held if those in front of it are gone, not if only the next

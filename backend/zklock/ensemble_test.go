@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -154,7 +155,7 @@ func TestLockIsKeptWhenItsServerDies(t *testing.T) {
 	for range 2 {
 		dead := e.KillLeader()
 		killed := time.Now()
-		until(t, "the lease is renewed without the dead server", func() bool {
+		busy.Until(t, "the lease is renewed without the dead server", func() bool {
 			if err := lease.Err(); err != nil {
 				t.Fatalf("lost with its leader: %v", err)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -39,5 +40,5 @@ func TestFailoversByDeathAndByFreezing(t *testing.T) {
 		over.Store(round >= rounds)
 	})
 	raw := connected(t, e.Leader().Addr)
-	until(t, "no ticket is left", func() bool { return len(nodesBelow(t, raw, "/app/chaos/0", "/app/chaos/1")) == 0 })
+	busy.Until(t, "no ticket is left", func() bool { return len(nodesBelow(t, raw, "/app/chaos/0", "/app/chaos/1")) == 0 })
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -38,7 +39,7 @@ func TestAFixedEndIsProvenFromBeforeTheClockWasRead(t *testing.T) {
 		t.Fatalf("held %v, proven %v after the clock was read", got.Held, got.Proof.Sub(read))
 	}
 	beat(t, a, got)
-	until(t, "the session has a newer proof", func() bool {
+	busy.Until(t, "the session has a newer proof", func() bool {
 		k := holds(t, a, aMutex("other"))
 		noError(t, a.Leave(limited(t), k, true))
 		return k.Proof > read

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -87,7 +88,7 @@ func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
 	via.LoseReplies(1000, zktest.With(opGetEphemerals))
 	a := session(t, opened(t, via.Addr), ttl)
 	beat(t, a)
-	until(t, "it is asked for the nodes of its session, a few times", func() bool { return via.Requests(opGetEphemerals) >= 3 })
+	busy.Until(t, "it is asked for the nodes of its session, a few times", func() bool { return via.Requests(opGetEphemerals) >= 3 })
 	time.Sleep(3 * ttl)
 	if n := via.Requests(opGetEphemerals); n > 4 {
 		t.Errorf("asked %d times, and the connection ended each time", n)
@@ -144,7 +145,7 @@ func TestTicketsThatStandAreNotTakenForThoseThatCameBack(t *testing.T) {
 	beat(t, b, join(t, b, aMutex("other")))
 	before := nodesBelow(t, connected(t, s.Addr), "/a/mine", "/a/other", "/a/library")
 	n := asked.Load()
-	until(t, "each session has asked for its nodes twice", func() bool { return asked.Load() >= n+4 })
+	busy.Until(t, "each session has asked for its nodes twice", func() bool { return asked.Load() >= n+4 })
 	if after := nodesBelow(t, connected(t, s.Addr), "/a/mine", "/a/other", "/a/library"); !slices.Equal(after, before) || len(after) != 8 {
 		t.Errorf("%q stood, and %q are left", before, after)
 	}
@@ -208,7 +209,7 @@ func lastSlash(path string) int {
 // vanishes waits until a node is gone.
 func vanishes(t *testing.T, c *zk.Conn, path string, ttl time.Duration) {
 	t.Helper()
-	until(t, "the ticket that came back is removed", func() bool {
+	busy.Until(t, "the ticket that came back is removed", func() bool {
 		there, _, err := c.Exists(path)
 		return err == nil && !there
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -89,7 +90,7 @@ func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
 		r.Kind, r.Capacity = driver.Semaphore, 5
 		p.LoseReplies(1, zktest.With(op))
 		var err error
-		until(t, "the Join is answered", func() bool {
+		busy.Until(t, "the Join is answered", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			_, err = b.Join(ctx, r)
@@ -128,7 +129,7 @@ func TestOwnConnectionIsLeftClean(t *testing.T) {
 				if _, err := a.Join(limited(t), aMutex("q")); (err != nil) != lost {
 					t.Fatal(err)
 				}
-				until(t, "it closes", func() bool { return end(d, a) == nil })
+				busy.Until(t, "it closes", func() bool { return end(d, a) == nil })
 				empties(t, connected(t, s.Addr))
 			})
 		}
@@ -152,9 +153,9 @@ func TestOwnConnectionIsLeftWithWhatHasAFixedEnd(t *testing.T) {
 			holds(t, a, held)
 			noError(t, a.Keep(limited(t), holds(t, a, kept), time.Hour))
 			holds(t, a, plain)
-			until(t, "it closes", func() bool { return end(d, a) == nil })
+			busy.Until(t, "it closes", func() bool { return end(d, a) == nil })
 			const post = "/a/_interlock/post"
-			until(t, "all else has left", func() bool { return len(nodes(t, raw, post)) == 0 && len(nodes(t, raw, "/a/"+plain.Queue)) == 0 })
+			busy.Until(t, "all else has left", func() bool { return len(nodes(t, raw, post)) == 0 && len(nodes(t, raw, "/a/"+plain.Queue)) == 0 })
 			for what, q := range map[string]string{"held for an hour": held.Queue, "kept for an hour": kept.Queue} {
 				if len(nodes(t, raw, "/a/"+q)) != 1 {
 					t.Errorf("what was %s does not stand", what)
@@ -179,7 +180,7 @@ func TestATicketThatIsLeftWhileItsQueueIsMade(t *testing.T) {
 		<-hold.Held()
 		asked := via.Requests(zktest.OpMulti)
 		go func() { left <- a.Leave(limited(t), driver.Ticket{ID: r.ID, Queue: r.Queue}, true) }()
-		until(t, "Leave looks for the ticket", func() bool { return via.Requests(zktest.OpMulti) > asked })
+		busy.Until(t, "Leave looks for the ticket", func() bool { return via.Requests(zktest.OpMulti) > asked })
 		hold.Release()
 		if err := <-left; err != nil && !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Leave: %v", err)
@@ -187,7 +188,7 @@ func TestATicketThatIsLeftWhileItsQueueIsMade(t *testing.T) {
 		if err := <-joined; err != nil && !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Join: %v", err)
 		}
-		until(t, "it does not stand", func() bool { return len(nodes(t, raw, "/a/"+r.Queue)) == 0 })
+		busy.Until(t, "it does not stand", func() bool { return len(nodes(t, raw, "/a/"+r.Queue)) == 0 })
 	}
 }
 
@@ -251,7 +252,7 @@ func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (made i
 	warm(t, a, "q")
 	was := conn.SessionID()
 	const post = "/a/_interlock/post"
-	until(t, "there is one session", func() bool { return len(nodes(t, raw, post)) == 1 })
+	busy.Until(t, "there is one session", func() bool { return len(nodes(t, raw, post)) == 1 })
 	for _, via := range vias {
 		via.Hang()
 	}
@@ -263,7 +264,7 @@ func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (made i
 			ended <- err
 		}()
 	}
-	until(t, "the server ends the session", func() bool {
+	busy.Until(t, "the server ends the session", func() bool {
 		more()
 		return len(nodes(t, raw, post)) == 0
 	})
@@ -277,7 +278,7 @@ func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (made i
 		via.LoseReplies(lose, zktest.With(zktest.OpCreate))
 		via.Resume()
 	}
-	until(t, "the client has another session", func() bool {
+	busy.Until(t, "the client has another session", func() bool {
 		more()
 		return conn.SessionID() != was && conn.SessionID() != 0
 	})
@@ -286,7 +287,7 @@ func inTheNextSession(t *testing.T, addr string, raw *zk.Conn, lose int) (made i
 			t.Error("a Join of a session that is over was served")
 		}
 	}
-	until(t, "the client has sent all that waited", func() bool { _, _, err := conn.Get("/"); return err == nil })
+	busy.Until(t, "the client has sent all that waited", func() bool { _, _, err := conn.Get("/"); return err == nil })
 	if lose == 0 {
 		made = int(answered.Load())
 	}

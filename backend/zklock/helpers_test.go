@@ -94,16 +94,6 @@ func nodes(t testing.TB, c *zk.Conn, path string) []string {
 	return names
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(busy.Bound(time.Minute)); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it is not so that %s", what)
-		}
-	}
-}
-
 // empties waits until no ticket is in the queue /a/q.
 func empties(t *testing.T, c *zk.Conn) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -32,7 +33,7 @@ func TestJoinThatTheNextServerHasNotHeardOf(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { _, err := a.Join(ctx, r); ended <- err }()
-		until(t, "the create is under way", func() bool { return via.Requests(zktest.OpCreate) > proposed })
+		busy.Until(t, "the create is under way", func() bool { return via.Requests(zktest.OpCreate) > proposed })
 		via.Refuse(true)
 		via.Cut()
 		cancel()
@@ -47,7 +48,7 @@ func TestJoinThatTheNextServerHasNotHeardOf(t *testing.T) {
 		}()
 		if again {
 			r.Retry = true
-			until(t, "the Join is answered", func() bool {
+			busy.Until(t, "the Join is answered", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				_, err := a.Join(ctx, r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -168,7 +169,7 @@ func TestALateMemberIsNewsOfTheRound(t *testing.T) {
 		got, err := d.Watch(ctx, "q/round", round.Version)
 		told <- answer{got, err}
 	}()
-	until(t, "the round is watched", func() bool { return d.Exchanges() >= before+2 })
+	busy.Until(t, "the round is watched", func() bool { return d.Exchanges() >= before+2 })
 	late := member()
 	got := <-told
 	noError(t, got.err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -71,7 +72,7 @@ func rightsOfTheFirst(t *testing.T, addr, options string, late driver.Request, l
 		_, err := wrong.Join(limited(t), late)
 		refused <- err
 	}()
-	until(t, "its node stands", func() bool { return len(nodes(t, raw, folder)) == before+1 })
+	busy.Until(t, "its node stands", func() bool { return len(nodes(t, raw, folder)) == before+1 })
 	noError(t, right.Leave(limited(t), holds(t, right, permits(1)), true))
 	if n := len(nodes(t, raw, folder)); n != before {
 		t.Errorf("%d tickets stand, %d of them by right", n, before)

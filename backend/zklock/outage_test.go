@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -161,7 +162,7 @@ func TestRunningProgramsGoOnWhenTheServersHaveLostTheirData(t *testing.T) {
 	if f := tokens(); f.Status != driver.OK {
 		t.Errorf("tokens were raised, and doctor says %+v", f)
 	}
-	until(t, "calls without a session go on", func() bool {
+	busy.Until(t, "calls without a session go on", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := aside.Load(ctx, "limit")

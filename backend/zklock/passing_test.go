@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -28,7 +29,7 @@ func TestAwaitOfAHeldTicketOutlastsItsConnection(t *testing.T) {
 			}
 			done <- err
 		}()
-		until(t, "it asks", func() bool { return d.Exchanges() > before })
+		busy.Until(t, "it asks", func() bool { return d.Exchanges() > before })
 		via.Cut()
 		via.Resume()
 		noError(t, <-done)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -398,7 +399,7 @@ func removedBesideAnEnd(r driver.Request, byNumber bool) func(p, late *party) {
 				}
 				return ms
 			}
-			until(p.t, "it has an end", func() bool { return end() != 0 })
+			busy.Until(p.t, "it has an end", func() bool { return end() != 0 })
 			ms := end()
 			looks := late.via.HoldRequests(zktest.With(zktest.OpSetData)) // it reads the clock
 			joined := late.joins(r)
@@ -418,7 +419,7 @@ func removedBesideAnEnd(r driver.Request, byNumber bool) func(p, late *party) {
 				next.Retry = true
 			}
 			tooLate = end() == 0
-			until(p.t, "the end has passed", func() bool {
+			busy.Until(p.t, "the end has passed", func() bool {
 				stat, err := p.raw.Set("/", nil, -1) // it stays
 				noError(p.t, err)
 				return stat.Mtime > ms

@@ -6,6 +6,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: what recognises a Swap that is repeated does not pile up, even if each client
@@ -32,7 +33,7 @@ func TestMarkersOfClientsThatHaveEnded(t *testing.T) {
 	if n := nodes(t, raw, markers); len(n) != 5 {
 		t.Fatalf("those of an hour ago are to stay: %q", n)
 	}
-	until(t, "the markers are too old, and only the last stays", func() bool {
+	busy.Until(t, "the markers are too old, and only the last stays", func() bool {
 		last := swap(time.Millisecond)
 		n := nodes(t, raw, markers)
 		return len(n) == 1 && n[0] == last

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
@@ -92,7 +93,7 @@ func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
 				before := seen.Load()
 				h := holds(t, a, r)
 				granted := time.Now()
-				until(t, "its session watches the ticket", func() bool { return seen.Load() > before })
+				busy.Until(t, "its session watches the ticket", func() bool { return seen.Load() > before })
 				before = seen.Load()
 				hold := via.HoldReplies(func(f zktest.Frame) bool { return !heard && f.Op == zktest.OpEvent })
 				asked := via.Requests(zktest.OpSetData)
@@ -103,10 +104,10 @@ func TestAnEndThatAnotherHasMovedStands(t *testing.T) {
 				}
 				noError(t, err)
 				if heard {
-					until(t, "its session has heard of the other end", func() bool { return seen.Load() > before })
-					until(t, "the first end has passed", func() bool { return time.Since(granted) > span+10*time.Millisecond })
+					busy.Until(t, "its session has heard of the other end", func() bool { return seen.Load() > before })
+					busy.Until(t, "the first end has passed", func() bool { return time.Since(granted) > span+10*time.Millisecond })
 				} else {
-					until(t, "its session looks whether the end has passed", func() bool { return via.Requests(zktest.OpSetData) > asked })
+					busy.Until(t, "its session looks whether the end has passed", func() bool { return via.Requests(zktest.OpSetData) > asked })
 				}
 				hold.Release()
 				break
@@ -125,7 +126,7 @@ func sweeps(t *testing.T, s *driver.Opened, raw *zk.Conn) {
 	r := aMutex("later")
 	r.Hold = time.Millisecond
 	holds(t, s, r)
-	until(t, "its session has removed what has ended", func() bool { return len(nodes(t, raw, "/a/later")) == 0 })
+	busy.Until(t, "its session has removed what has ended", func() bool { return len(nodes(t, raw, "/a/later")) == 0 })
 }
 
 // Promise: a ticket that gets a fixed end, since it is granted, just when its session
@@ -193,9 +194,9 @@ func TestWhoWaitsIsNotGrantedWhenTheHoldersNodeIsReplaced(t *testing.T) {
 			w := join(t, b, writer(q, someID()))
 			granted := make(chan error, 1)
 			go func() { _, err := b.Await(limited(t), w); granted <- err }()
-			until(t, "who waits watches the holder", watched.Load)
+			busy.Until(t, "who waits watches the holder", watched.Load)
 			noError(t, replace.change(h))
-			until(t, "who waits watches the node in its place", func() bool {
+			busy.Until(t, "who waits watches the node in its place", func() bool {
 				select {
 				case err := <-granted:
 					t.Fatalf("two hold: %q, %v", nodes(t, raw, "/a/"+q), err)
@@ -221,7 +222,7 @@ func TestATicketThatIsAboutToBeRemovedIsNotRenewed(t *testing.T) {
 	_, err := raw.SetACL("/a/q", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
 	noError(t, err)
 	beat(t, a) // without naming it
-	until(t, "its session tries to remove it", func() bool { return via.Requests(zktest.OpDelete) > 0 })
+	busy.Until(t, "its session tries to remove it", func() bool { return via.Requests(zktest.OpDelete) > 0 })
 	answers, err := a.Renew(limited(t), []driver.Ticket{h})
 	noError(t, err)
 	if len(answers) != 1 || answers[0].ID != h.ID || answers[0].State != driver.Gone {
@@ -262,7 +263,7 @@ func TestAShorterTimeoutEndsTheSession(t *testing.T) {
 			_, err = fmt.Fprintf(f, "\nmaxSessionTimeout=1000\n")
 			noError(t, errors.Join(err, f.Close()))
 			s.Restart()
-			until(t, "the session is over", func() bool {
+			busy.Until(t, "the session is over", func() bool {
 				answers, err := a.Renew(limited(t), []driver.Ticket{h})
 				if err == nil && slices.ContainsFunc(answers, func(r driver.Renewed) bool { return r.Proof > h.Proof }) {
 					t.Fatalf("a session of 1 s proves %v: %+v", a.TTL, answers)
@@ -294,7 +295,7 @@ func TestLastSequenceNumber(t *testing.T) {
 		switch {
 		case err != nil && strings.Contains(err.Error(), "sequence numbers"):
 			refused = true
-			until(t, "the node is made anew", func() bool { return len(nodes(t, raw, "/a/q")) == 0 })
+			busy.Until(t, "the node is made anew", func() bool { return len(nodes(t, raw, "/a/q")) == 0 })
 			continue
 		case err != nil || !got.Held || got.Token <= last.Token:
 			t.Fatalf("grant %d after %+v: %+v %v", i, last, got, err)
@@ -351,7 +352,7 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 	s.SetSequence("/a/q", 1<<31-2)
 	raw := connected(t, s.Addr)
 	var w driver.Ticket
-	until(t, "one more gets in line", func() bool { // the server has just come back
+	busy.Until(t, "one more gets in line", func() bool { // the server has just come back
 		r := aMutex("q")
 		got, err := a.Join(limited(t), r)
 		w = driver.Ticket{ID: r.ID, Queue: "q"}
@@ -365,7 +366,7 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 			t.Fatalf("the last number stands: %+v", got)
 		}
 	}
-	until(t, "two stand", func() bool { return len(nodes(t, raw, "/a/q")) == 2 })
+	busy.Until(t, "two stand", func() bool { return len(nodes(t, raw, "/a/q")) == 2 })
 	noError(t, a.Leave(limited(t), h, true))
 	if got, err := a.Await(limited(t), w); err != nil || !got.Held {
 		t.Fatalf("%+v %v", got, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -45,7 +46,7 @@ func TestWaitsLeaveNothingInTheClient(t *testing.T) {
 	for range 3 {
 		connections := via.Requests(zktest.OpConnect)
 		via.Cut()
-		until(t, "the client is back", func() bool { return via.Requests(zktest.OpConnect) > connections })
+		busy.Until(t, "the client is back", func() bool { return via.Requests(zktest.OpConnect) > connections })
 		if _, err := b.Renew(limited(t), []driver.Ticket{k}); err != nil {
 			t.Log(err) // the connection was just lost
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -88,7 +89,7 @@ func (s *started) begin() {
 // until waits for a condition as long as the command runs.
 func (s *started) until(what string, ok func() bool) {
 	s.t.Helper()
-	eventually(s.t, what, func() bool {
+	busy.Until(s.t, what, func() bool {
 		select {
 		case <-s.over:
 			if !ok() {
@@ -144,7 +145,7 @@ func (s *started) ends(code int, in time.Duration) {
 // waits waits until there is a second one in line.
 func waits(t *testing.T, url, name string) {
 	t.Helper()
-	eventually(t, "somebody waits", func() bool {
+	busy.Until(t, "somebody waits", func() bool {
 		out, _ := cli(t, url, "show", "--json", name).Output()
 		return strings.Count(string(out), `"id"`) == 2
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: whoever presses Tab in bash runs nothing that stands in a name.
@@ -56,13 +57,13 @@ PS1='READY'
 	}()
 	var text written
 	go func() { _, _ = io.Copy(&text, tty) }()
-	eventually(t, "bash is ready", func() bool { return strings.Contains(text.String(), "READY") })
+	busy.Until(t, "bash is ready", func() bool { return strings.Contains(text.String(), "READY") })
 	const kill = "\x15" // of the line
 	for _, name := range []string{"a", "b", "c"} {
 		_, _ = io.WriteString(tty, "interlock show "+name+"\t\t\t"+kill)
 	}
 	_, _ = io.WriteString(tty, "echo do''ne\r")
-	eventually(t, "bash has completed", func() bool { return strings.Contains(text.String(), "done") })
+	busy.Until(t, "bash has completed", func() bool { return strings.Contains(text.String(), "done") })
 	if !strings.Contains(text.String(), "c-1") || !strings.Contains(text.String(), "c-2") {
 		t.Errorf("no words are listed:\n%s", text.String())
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -55,7 +56,7 @@ func TestACycleOfThreeProcessesOnTwoBackendsIsNamed(t *testing.T) {
 		return found, c.ProcessState.ExitCode()
 	}
 	var found []deadlockJSON
-	eventually(t, "the deadlock is named", func() bool {
+	busy.Until(t, "the deadlock is named", func() bool {
 		var status int
 		found, status = look(redis, pg)
 		if status != 0 && status != exitDeadlock || status == 0 != (len(found) == 0) {
@@ -130,7 +131,7 @@ func TestADeadlockOfTwoPrefixesIsNamed(t *testing.T) {
 		}
 		return text.Bytes(), found
 	}
-	eventually(t, "the deadlock is named", func() bool {
+	busy.Until(t, "the deadlock is named", func() bool {
 		_, found := look([]string{whole})
 		return found
 	})
@@ -386,7 +387,7 @@ func TestNoFalseAlarmInARandomRun(t *testing.T) {
 		}
 		cross(one[0].Mutex("planted/x"), one[1].Mutex("planted/y"))
 		cross(two[1].Mutex("planted/y"), two[0].Mutex("planted/x"))
-		eventually(t, "the planted deadlock is found", ours)
+		busy.Until(t, "the planted deadlock is found", ours)
 		planted++
 		cancel()
 		over.Wait()

@@ -38,7 +38,7 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = first.Process.Kill() })
-			eventually(t, "the first job and its children write", func() bool {
+			busy.Until(t, "the first job and its children write", func() bool {
 				b, _ := os.ReadFile(notes)
 				return bytes.Contains(b, []byte("first 0")) && bytes.Contains(b, []byte("first 3"))
 			})
@@ -46,7 +46,7 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 			if err := next.Start(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the next one waits", func() bool {
+			busy.Until(t, "the next one waits", func() bool {
 				out, _ := cli(t, url, "show", "--json", "a").Output()
 				return strings.Count(string(out), `"id"`) == 2
 			})
@@ -76,17 +76,6 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 	}
 }
 
-// eventually waits for a condition, so long that a busy machine meets it.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	bound := busy.Bound(45 * time.Second)
-	for end := time.Now().Add(bound); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v: %s", bound, what)
-		}
-	}
-}
-
 // A waiting interlock that is told to end leaves no place in line behind.
 func TestSignalEndsTheWait(t *testing.T) {
 	t.Parallel()
@@ -95,7 +84,7 @@ func TestSignalEndsTheWait(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the lock is held", func() bool {
+	busy.Until(t, "the lock is held", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "held"))
 		return err == nil
 	})
@@ -107,7 +96,7 @@ func TestSignalEndsTheWait(t *testing.T) {
 		out, _ := cli(t, url, "show", "--json", "a").Output()
 		return strings.Count(string(out), `"id"`)
 	}
-	eventually(t, "another one waits", func() bool { return members() == 2 })
+	busy.Until(t, "another one waits", func() bool { return members() == 2 })
 	_ = waiter.Process.Signal(syscall.SIGTERM)
 	var exit *exec.ExitError
 	if err := waiter.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitSignal+int(syscall.SIGTERM) {

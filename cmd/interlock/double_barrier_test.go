@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -33,7 +34,7 @@ func onEachMeeting(t *testing.T, f func(t *testing.T, url func(ttl string) strin
 // members waits until so many are at the double barrier, be it that they wait or are inside.
 func members(t *testing.T, url, name string, n int) {
 	t.Helper()
-	eventually(t, "there are as many members as there should be", func() bool {
+	busy.Until(t, "there are as many members as there should be", func() bool {
 		out, _ := cli(t, url, "show", "--json", name).Output()
 		return strings.Count(string(out), `"id"`) == n
 	})
@@ -90,7 +91,7 @@ func TestTheCommandOfAKilledMemberIsGoneBeforeTheOthersLeave(t *testing.T) {
 			b, _ := os.ReadFile(filepath.Join(other.Dir, "status"))
 			return bytes.Contains(b, []byte("leaving"))
 		})
-		eventually(t, "the command and its children write", func() bool {
+		busy.Until(t, "the command and its children write", func() bool {
 			b, _ := os.ReadFile(notes)
 			return bytes.Contains(b, []byte("killed 0")) && bytes.Contains(b, []byte("killed 3"))
 		})

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
 // child waits for the child of a process, and returns its pid.
 func child(t *testing.T, parent int) (pid int) {
 	t.Helper()
-	eventually(t, "process "+strconv.Itoa(parent)+" has a child", func() bool {
+	busy.Until(t, "process "+strconv.Itoa(parent)+" has a child", func() bool {
 		lists, _ := filepath.Glob("/proc/" + strconv.Itoa(parent) + "/task/*/children")
 		for _, list := range lists {
 			b, _ := os.ReadFile(list)
@@ -49,7 +50,7 @@ func (s *started) guarded() guarded {
 // gone waits until the guard has ended, and so has given back what it gives back.
 func (g guarded) gone() {
 	g.t.Helper()
-	eventually(g.t, "the guard has ended", func() bool {
+	busy.Until(g.t, "the guard has ended", func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(g.guard) + "/cmdline")
 		return len(b) == 0
 	})

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -67,7 +68,7 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 	waits, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _, _ = waiter.Mutex("a").Acquire(waits) }()
-	eventually(t, "one waits", func() bool {
+	busy.Until(t, "one waits", func() bool {
 		q, err := c.Admin().Queue(t.Context(), "a")
 		return err == nil && len(q.Waiters) == 1
 	})

@@ -102,7 +102,7 @@ func (s *terminal) shows(pattern string) {
 			s.t.Logf("the terminal shows %q", s.screen())
 		}
 	}()
-	eventually(s.t, "the terminal shows "+pattern, func() bool { return re.MatchString(s.screen()) })
+	busy.Until(s.t, "the terminal shows "+pattern, func() bool { return re.MatchString(s.screen()) })
 }
 
 // heldByText is how a wait tells of a holder.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -121,7 +122,7 @@ func TestAJobThatCannotEndIsSaidToOverrun(t *testing.T) {
 				if b, err := os.ReadFile(seen); err == nil {
 					t.Errorf("the next job ran beside the first: %s", b)
 				}
-				eventually(t, "nobody sees an overrun", func() bool { return overruns(t, url, "a") == 0 })
+				busy.Until(t, "nobody sees an overrun", func() bool { return overruns(t, url, "a") == 0 })
 			})
 		})
 	}
@@ -143,8 +144,8 @@ func TestTheOverrunOfAKilledClientGoesAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		killed := time.Now()
-		eventually(t, "the job is ended", func() bool { return !runsOn(pid) })
-		eventually(t, "nobody sees an overrun", func() bool { return overruns(t, url, "a") == 0 })
+		busy.Until(t, "the job is ended", func() bool { return !runsOn(pid) })
+		busy.Until(t, "nobody sees an overrun", func() bool { return overruns(t, url, "a") == 0 })
 		// The last renewal was before the kill; a look takes its time.
 		if d := time.Since(killed); d > ttl+soon/3 {
 			t.Errorf("it was seen for %v after the kill, the TTL is %v", d, ttl)

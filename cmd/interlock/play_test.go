@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: the workers of ui --demo end with the command, however it ends, and one that is stopped too. A command that is
@@ -50,20 +52,20 @@ func TestTheDemoLeavesNothing(t *testing.T) {
 				return string(text)
 			}
 			var pids [][]string
-			eventually(t, "four workers, and one holds", func() bool {
+			busy.Until(t, "four workers, and one holds", func() bool {
 				page := ask("GET", "/demo", "")
 				pids = regexp.MustCompile(`process (\d+)`).FindAllStringSubmatch(page, -1)
 				return len(pids) == 4 && strings.Contains(page, ">holds")
 			})
 			ask("POST", "/demo/strike", "do=stop")
-			eventually(t, "one is stopped", func() bool { return strings.Contains(ask("GET", "/demo", ""), ">stopped<") })
+			busy.Until(t, "one is stopped", func() bool { return strings.Contains(ask("GET", "/demo", ""), ">stopped<") })
 			must(cmd.Process.Signal(signal))
 			_ = cmd.Wait()
 			if left, _ := os.ReadDir(temp); signal == syscall.SIGTERM && len(left) > 0 {
 				t.Errorf("%s is left: %s", left[0].Name(), cmd.Stderr)
 			}
 			for _, pid := range pids {
-				eventually(t, "worker "+pid[1]+" is gone", func() bool {
+				busy.Until(t, "worker "+pid[1]+" is gone", func() bool {
 					stat, err := os.ReadFile("/proc/" + pid[1] + "/stat")
 					return err != nil || strings.Contains(string(stat), ") Z ")
 				})

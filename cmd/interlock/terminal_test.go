@@ -88,7 +88,7 @@ func keeps(t *testing.T, url string, args ...string) (release func()) {
 		_ = c.Wait()
 	})
 	t.Cleanup(release)
-	eventually(t, "the lock is held", func() bool {
+	busy.Until(t, "the lock is held", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "held"))
 		return err == nil
 	})
@@ -176,7 +176,7 @@ func TestWatchIsLive(t *testing.T) {
 	name, all := onScreen(t, 80, url, "watch", "a"), onScreen(t, 80, url, "watch")
 	ages := regexp.MustCompile(`mutex\s+(?:\S+\s+)?job\s+([0-9.ms]+)`)
 	for _, s := range []*screen{name, all} {
-		eventually(t, "three times are shown", func() bool {
+		busy.Until(t, "three times are shown", func() bool {
 			seen := map[string]bool{}
 			for _, m := range ages.FindAllStringSubmatch(escapes.ReplaceAllString(s.shown(), ""), -1) {
 				seen[m[1]] = true
@@ -185,7 +185,7 @@ func TestWatchIsLive(t *testing.T) {
 		})
 	}
 	release()
-	eventually(t, "the lock is free", func() bool {
+	busy.Until(t, "the lock is free", func() bool {
 		return strings.Contains(name.shown(), "a is free") && strings.Contains(all.shown(), "locks in use: 0")
 	})
 	for _, s := range []*screen{name, all} {

@@ -191,7 +191,7 @@ func waitsAs(t *testing.T, url, owner, name string, n int) {
 	t.Helper()
 	c := clientAs(t, url, owner)
 	go func() { _, _ = c.Mutex(name).Acquire(t.Context()) }()
-	eventually(t, owner+" waits", func() bool {
+	busy.Until(t, owner+" waits", func() bool {
 		q, err := c.Admin().Queue(t.Context(), name)
 		return err == nil && len(q.Waiters) == n
 	})
@@ -258,7 +258,7 @@ func TestTopAsksTwiceBeforeForce(t *testing.T) {
 	l.shows(`Evict listens`)
 	l.types("Y")
 	l.shows(`(?s)> a +listens.*evicted listens from a`)
-	eventually(t, "the holder has lost the lock", func() bool { return asked.Err() != nil })
+	busy.Until(t, "the holder has lost the lock", func() bool { return asked.Err() != nil })
 	if q, err := clientAs(t, url, "looks").Admin().Queue(t.Context(), "a"); err != nil || len(q.Holders) != 1 || q.Holders[0].Owner != "listens" {
 		t.Errorf("without force the lock has passed on while its holder was at work: %+v %v", q.Holders, err)
 	}
@@ -389,6 +389,7 @@ func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
 	for what, end := range map[string]func(l *live){
 		"143": func(l *live) { _ = l.Process.Signal(syscall.SIGTERM) },
 		"129": func(l *live) { _ = l.Process.Signal(syscall.SIGHUP) },
+		"131": func(l *live) { _ = l.Process.Signal(syscall.SIGQUIT) },
 		"130": func(l *live) { l.types("\x03") },
 		"0":   func(l *live) { l.types("q") },
 		"-":   func(l *live) { l.tty.Close() },
@@ -451,7 +452,7 @@ func (l *live) resize(columns, lines uint16) {
 }
 
 // Promise: with 10,000 locks and 1,000 waiters for one of them, top lists at most once a second and for a tenth of the
-// time, reads an open lock at most twice a second, and writes a few kilobytes a second to the terminal.
+// time, reads an open lock as often, and writes a few kilobytes a second to the terminal.
 func TestTopCostsLittle(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -481,7 +482,7 @@ func TestTopCostsLittle(t *testing.T) {
 			}
 		}()
 	}
-	eventually(t, "1,000 wait", func() bool {
+	busy.Until(t, "1,000 wait", func() bool {
 		q, err := c.Admin().Queue(t.Context(), "lock/07777")
 		return err == nil && len(q.Waiters) == 1_000
 	})

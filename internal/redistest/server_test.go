@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/redistest"
-	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 func expect(t *testing.T, what string, got, want any) {
@@ -28,13 +28,6 @@ func do(t *testing.T, s *redistest.Server, args ...string) any {
 	answer, err := s.Do(args...)
 	s.Check(args[0], err)
 	return answer
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if err := testserver.Until(func() (bool, error) { return ok(), nil }); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
 }
 
 // Promise: a server is configured as the test says, and answers this package whatever users there are. Durable, it
@@ -113,11 +106,11 @@ func TestCluster(t *testing.T) {
 	expect(t, "written to a replica", do(t, to, "WAIT", "1", "5000"), int64(1))
 	to.Kill()
 	replica := c.Nodes[3+(i+1)%3]
-	eventually(t, "its replica takes over", func() bool {
+	busy.Until(t, "its replica takes over", func() bool {
 		value, err := replica.Do("GET", "key")
 		return err == nil && value == "moves"
 	})
-	eventually(t, "all know", func() bool { return c.Owner("key") == replica })
+	busy.Until(t, "all know", func() bool { return c.Owner("key") == replica })
 }
 
 // Promise: sentinels replace a dead master by its replica, which it follows when it comes back.
@@ -136,7 +129,7 @@ func TestSentinel(t *testing.T) {
 	}
 	expect(t, "SET", do(t, replica, "SET", "key", "y"), "OK")
 	old.Restart()
-	eventually(t, "all is well again", s.Whole)
+	busy.Until(t, "all is well again", s.Whole)
 	expect(t, "GET", do(t, old, "GET", "key"), "y")
 }
 
@@ -207,7 +200,7 @@ func TestProxy(t *testing.T) {
 	p.DropPushes(false)
 	do(t, s, "PUBLISH", "c", "comes")
 	c.exchange(">3 $7 message $1 c $5 comes +OK END", "SET x lucky", "SET x unlucky", "SET x pipelined")
-	eventually(t, "executed", func() bool { return do(t, s, "GET", "x") == "pipelined" })
+	busy.Until(t, "executed", func() bool { return do(t, s, "GET", "x") == "pipelined" })
 
 	arrive := p.DelayRequest("INCR")
 	dial(t, p.Addr).exchange("END", "INCR n")

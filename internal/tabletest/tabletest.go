@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/pprof"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,8 +167,8 @@ func LockedQueue(t *testing.T, s *driver.Opened, lock func(queues ...string) (un
 		}
 	}
 	unlock()
-	Until(t, "the stray gets an end", func() bool { return ends(stray.ID) })
-	Until(t, "the ticket that is named again is kept", func() bool {
+	busy.Until(t, "the stray gets an end", func() bool { return ends(stray.ID) })
+	busy.Until(t, "the ticket that is named again is kept", func() bool {
 		for _, r := range errtest.Must(s.Renew(ctx, known))(t) {
 			if r.ID == again.ID && r.State == driver.Kept {
 				return true
@@ -204,31 +202,12 @@ func News(t *testing.T, s, holder *driver.Opened, most int, connections func() i
 			}
 		})
 	}
-	Until(t, "the calls use several connections", func() bool { return connections() >= most })
+	busy.Until(t, "the calls use several connections", func() bool { return connections() >= most })
 	limit()
 	waits := errtest.Must(s.Join(ctx, mutex("q")))(t)
 	granted := make(chan error, 1)
 	go func() { _, err := s.Await(ctx, waits); granted <- err }()
-	Until(t, "a connection listens", listens)
+	busy.Until(t, "a connection listens", listens)
 	errtest.None(t, holder.Leave(ctx, held, true))
 	errtest.None(t, <-granted)
-}
-
-// Until waits for a condition. If it gives up, it shows where all goroutines stand: one may hang.
-func Until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); ; {
-		looked := time.Now()
-		if ok() {
-			return
-		}
-		// A look is a process of its own, most often: the processors are for what it waits for.
-		time.Sleep(2*time.Millisecond + 2*time.Since(looked))
-		if time.Since(began) > busy.Bound(2*time.Minute) {
-			var stacks strings.Builder
-			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-			t.Logf("goroutines:\n%s", &stacks)
-			t.Fatalf("it is not so that %s", what)
-		}
-	}
 }

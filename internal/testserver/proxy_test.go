@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -38,7 +39,7 @@ func TestHang(t *testing.T) {
 		late.reads("d")
 		ending.reads("the end")
 		p.Cut()
-		eventually(t, "no connections", func() bool { return p.Connections() == 0 })
+		busy.Until(t, "no connections", func() bool { return p.Connections() == 0 })
 	}
 	dial(t, s.Addr).echoes("a")
 }

@@ -167,13 +167,6 @@ func refused(t *testing.T, addr string) {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if err := testserver.Until(func() (bool, error) { return ok(), nil }); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
 // Promise: a server has its port and its folder until the end, through kills, restarts and pauses; no other
 // process is given the port meanwhile.
 func TestServer(t *testing.T) {
@@ -246,7 +239,7 @@ func TestNoOrphans(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	c.reads("the end")
-	eventually(t, "the server has ended", func() bool {
+	busy.Until(t, "the server has ended", func() bool {
 		c, err := net.Dial("tcp", c.RemoteAddr().String())
 		if err == nil {
 			_ = c.Close()
@@ -276,7 +269,7 @@ func TestNoLeaks(t *testing.T) {
 	s.Kill()
 	s.Restart()
 	s.Stop()
-	eventually(t, "no goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
+	busy.Until(t, "no goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
 	var files []*os.File
 	for range 100 { // one of them has the number that the proxy had
 		f, err := os.Open(os.DevNull)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -54,7 +55,7 @@ func miscounts(t *testing.T, curator, kazoo *zkpeer.Peer) {
 		"Curator and Go": {curator.NoLock().Count, ours},
 		"two locks":      {curator.Mutex("/both").Count, kazoo.Mutex("/both").Count},
 	} {
-		eventually(t, what+": the sum is wrong", func() bool { // it may be right by chance
+		busy.Until(t, what+": the sum is wrong", func() bool { // it may be right by chance
 			file := filepath.Join(t.TempDir(), "count")
 			errtest.None(t, zkpeer.NewCount(file))
 			done := make(chan error, len(counters))
@@ -76,7 +77,7 @@ func contest(t *testing.T, p *zkpeer.Peer) {
 	} {
 		const long = 100 * time.Millisecond
 		c := errtest.Must(p.Contest(ctx, shape, long))(t)
-		eventually(t, fmt.Sprintf("%+v: everybody has had a turn", shape), func() bool {
+		busy.Until(t, fmt.Sprintf("%+v: everybody has had a turn", shape), func() bool {
 			f := errtest.Must(c.Run(ctx, long, 20*time.Second))(t)
 			if len(f.Each) != shape.Workers || len(f.Wrong) > 0 || f.Stuck > 0 || f.Took < long {
 				t.Fatalf("%+v", f)
@@ -130,7 +131,7 @@ func TestNoOrphans(t *testing.T) {
 	_ = cmd.Wait()
 	errtest.None(t, err)
 	for _, pid := range []int{curator, kazoo} {
-		eventually(t, "the process is gone", func() bool {
+		busy.Until(t, "the process is gone", func() bool {
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			return err != nil || strings.Contains(string(stat), ") Z ") // or only left to be reaped
 		})
@@ -162,13 +163,4 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatalf("it does not come true: %s", what)
-		}
-	}
 }

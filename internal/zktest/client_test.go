@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
-	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 const (
@@ -154,12 +153,5 @@ func (c *client) silent() {
 	c.t.Helper()
 	if c.ends(30 * time.Millisecond) {
 		c.t.Fatal("got the end, want silence")
-	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if err := testserver.Until(func() (bool, error) { return ok(), nil }); err != nil {
-		t.Fatalf("%s: %v", what, err)
 	}
 }

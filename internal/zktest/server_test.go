@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 const long = 40 * time.Second
@@ -108,12 +110,12 @@ func TestFreeze(t *testing.T) {
 	c, direct := connect(t, follower.Addr, 2*time.Second), connect(t, leader.Addr, long)
 	c.create("/a", ephemeral)
 	e.Freeze(follower)
-	eventually(t, "the leader has ended the session", func() bool { return c.exists("/a") && !direct.exists("/a") })
+	busy.Until(t, "the leader has ended the session", func() bool { return c.exists("/a") && !direct.exists("/a") })
 	if !c.exists("/a") {
 		t.Error("the follower knows about it")
 	}
 	c.ended()
-	eventually(t, "the follower does not serve", func() bool { return !follower.Serving() })
+	busy.Until(t, "the follower does not serve", func() bool { return !follower.Serving() })
 	if e.Leader() != leader || len(e.Followers()) != 1 {
 		t.Error("the others did not go on")
 	}

@@ -245,11 +245,7 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 	errtest.None(t, d.Close())
-	for end := time.Now().Add(busy.Bound(time.Minute)); named(t, s, "shop") > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("connections stay after Close")
-		}
-	}
+	busy.Until(t, "connections end with Close", func() bool { return named(t, s, "shop") == 0 })
 	errtest.Is(t, client.Ping(limited(t)).Err(), nil, "the client after Close of the driver")
 	other := session(t, client)
 	errtest.None(t, client.Close())

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // A fork bomb is a job whose processes fork and end as fast as the system lets them. It is
@@ -65,7 +66,7 @@ func TestAForkBombIsGoneByTheDeadline(t *testing.T) {
 			}
 			l := newLease(t)
 			r := command(t, "/proc/self/exe", file, strconv.Itoa(processes)).with(asBomb, kind).under(l, longTTL).start()
-			eventually(t, "the bomb has gone off", func() bool { return atomic.LoadInt64(&page.forks) > int64(3*processes) })
+			busy.Until(t, "the bomb has gone off", func() bool { return atomic.LoadInt64(&page.forks) > int64(3*processes) })
 			deadline := l.ends(t, 3*time.Second)
 			code := r.wait()
 			end := driver.Now()

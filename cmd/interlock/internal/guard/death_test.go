@@ -19,6 +19,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // gone fails the test unless the job's last line was written before the
@@ -51,8 +52,8 @@ func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
 	n.writing(t)
 	deadline := l.ends(t, 5*time.Second)
 	r.Process.Signal(unix.SIGSTOP)
-	eventually(t, "stopped", func() bool { return state(r.Process.Pid) == "T" })
-	eventually(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
+	busy.Until(t, "stopped", func() bool { return state(r.Process.Pid) == "T" })
+	busy.Until(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
 	gone(t, r, n, deadline)
 
 	r.Process.Signal(unix.SIGCONT)
@@ -77,7 +78,7 @@ func TestJobIsAskedToEndBeforeItIsKilled(t *testing.T) {
 	l, ready := newLease(t), filepath.Join(t.TempDir(), "ready")
 	r := command(t, "sh", "-c", `trap 'echo asked; exit 5' TERM; echo >"$0"; while :; do sleep 0.01; done`, ready)
 	r.under(l, longTTL).start()
-	eventually(t, "the job runs", exists(ready))
+	busy.Until(t, "the job runs", exists(ready))
 	l.ends(t, 3*time.Second)
 	if code := r.wait(); code != 79 {
 		t.Errorf("exit code %d, want 79", code)
@@ -91,7 +92,7 @@ func TestStoppedJobIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	l := newLease(t)
 	r := command(t, "sh", "-c", `kill -STOP $$; echo continued`).under(l, 2*time.Second).start()
-	eventually(t, "the job is stopped", func() bool {
+	busy.Until(t, "the job is stopped", func() bool {
 		for pid, line := range r.processes() {
 			if strings.HasPrefix(line, "sh -c") && state(pid) == "T" {
 				return true
@@ -195,7 +196,7 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, "the job is gone", func() bool {
+			busy.Until(t, "the job is gone", func() bool {
 				left := r.processes()
 				delete(left, r.Process.Pid)
 				return len(left) == 0
@@ -224,9 +225,9 @@ func TestAStoppedGuardGoesOn(t *testing.T) {
 			t.Parallel()
 			ready := filepath.Join(t.TempDir(), "ready")
 			r := command(t, "sh", "-c", `trap 'exit 7' TERM; trap ': >"$0.heard"' USR1; : >"$0"; while :; do sleep 0.01; done`, ready).start()
-			eventually(t, "the job runs", exists(ready))
+			busy.Until(t, "the job runs", exists(ready))
 			r.Process.Signal(unix.SIGUSR1)
-			eventually(t, "the program passes signals on: it has heard of its guard", exists(ready+".heard"))
+			busy.Until(t, "the program passes signals on: it has heard of its guard", exists(ready+".heard"))
 			if c.kill {
 				unix.Kill(r.warden(), unix.SIGKILL)
 			}
@@ -247,7 +248,7 @@ func TestAStoppedGuardGoesOn(t *testing.T) {
 // that end the job.
 func TestGuardAndWardenHaveNamesOfTheirOwn(t *testing.T) {
 	r := command(t, "sleep", "1000").start()
-	eventually(t, "the command runs", func() bool {
+	busy.Until(t, "the command runs", func() bool {
 		return slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ")
 	})
 	for want, pid := range map[string]int{"lock-guard\n": r.guard(), "lock-warden\n": r.warden()} {
@@ -261,7 +262,7 @@ func TestGuardAndWardenHaveNamesOfTheirOwn(t *testing.T) {
 
 func TestCommandDiesWithGuardWardenAndProgram(t *testing.T) {
 	r := command(t, "sleep", "1000").start()
-	eventually(t, "the command runs", func() bool {
+	busy.Until(t, "the command runs", func() bool {
 		return len(r.processes()) == 4 && slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ")
 	})
 	g, w := r.guard(), r.warden()
@@ -270,7 +271,7 @@ func TestCommandDiesWithGuardWardenAndProgram(t *testing.T) {
 	unix.Kill(g, unix.SIGKILL)
 	r.Process.Kill()
 	r.wait()
-	eventually(t, "the command is gone", func() bool { return len(r.processes()) == 0 })
+	busy.Until(t, "the command is gone", func() bool { return len(r.processes()) == 0 })
 }
 
 // hop defines a shell function that goes on in a child and ends, again and
@@ -300,7 +301,7 @@ func TestForkingFasterThanItIsKilledDoesNotHelpAJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := l.pass(command(t, "sh", file, string(n)))
-			eventually(t, "the job runs", exists(string(n)))
+			busy.Until(t, "the job runs", exists(string(n)))
 			r.Process.Kill()
 			l.free(t)
 			if left := r.processes(); len(left) > 0 {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // hardToKill is a job of processes that all ignore SIGTERM and go on writing
@@ -26,7 +28,7 @@ func hardToKill(t *testing.T, n notebook) *run {
 // writing waits until all kinds of its processes were seen.
 func (n notebook) writing(t *testing.T) {
 	t.Helper()
-	eventually(t, "a job of many processes", func() bool {
+	busy.Until(t, "a job of many processes", func() bool {
 		writers, _ := n.read(t)
 		return len(writers) >= 6
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 func TestExitCodeIsTheOneOfAShell(t *testing.T) {
@@ -131,7 +132,7 @@ func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := command(t, "sh", "-c", `setsid -f sh -c 'read x <"$0"; echo "left $x"' "$0"; echo ended; : >"$0.ended"`, fifo).start()
-	eventually(t, "the command ended", func() bool {
+	busy.Until(t, "the command ended", func() bool {
 		for _, line := range r.processes() {
 			if strings.HasPrefix(line, "sh -c setsid") {
 				return false
@@ -206,7 +207,7 @@ func TestStopAndKillEndAJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the job runs", exists(file))
+			busy.Until(t, "the job runs", exists(file))
 			c.end(job)
 			if got := within(t, "the job ends", job.Wait); got != c.want {
 				t.Errorf("result %+v, want %+v", got, c.want)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Promise: the guard of a program that was killed gives back when nobody of the job is left,
@@ -28,7 +30,7 @@ func TestGuardOfAKilledProgramGivesBackWhenTheJobIsGone(t *testing.T) {
 			before(r)
 			r.Process.Kill()
 			r.wait()
-			eventually(t, "the guard has ended", func() bool { return len(r.processes()) == 0 })
+			busy.Until(t, "the guard has ended", func() bool { return len(r.processes()) == 0 })
 			guards, at := given.read(t)
 			if len(guards) != 1 {
 				t.Fatalf("%d processes gave back, not the guard alone", len(guards))
@@ -49,7 +51,7 @@ func TestNothingIsGivenBackWhileTheProgramMayLive(t *testing.T) {
 		"the lease of a stopped program ends": func(t *testing.T, r *run, l lease) {
 			l.ends(t, 3*time.Second)
 			r.Process.Signal(unix.SIGSTOP)
-			eventually(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
+			busy.Until(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
 			r.Process.Signal(unix.SIGCONT)
 		},
 		"the guard is killed, then the program": func(t *testing.T, r *run, _ lease) {
@@ -60,10 +62,10 @@ func TestNothingIsGivenBackWhileTheProgramMayLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			given, l := newNotebook(t), newLease(t)
 			r := command(t, "sleep", "1000").with(giveBack, string(given)).under(l, longTTL).start()
-			eventually(t, "the job runs", func() bool { return slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ") })
+			busy.Until(t, "the job runs", func() bool { return slices.Contains(slices.Collect(maps.Values(r.processes())), "sleep 1000 ") })
 			end(t, r, l)
 			r.wait()
-			eventually(t, "the guard has ended", func() bool { return len(r.processes()) == 0 })
+			busy.Until(t, "the guard has ended", func() bool { return len(r.processes()) == 0 })
 			if guards, _ := given.read(t); len(guards) != 0 {
 				t.Error("it was given back")
 			}

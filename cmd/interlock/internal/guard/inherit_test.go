@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
@@ -108,8 +110,8 @@ func TestGuardAndWardenHoldNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 			}
 			return all, caller
 		}
-		eventually(t, "the "+name+" lets go of the caller's output", func() bool { _, caller := holds(); return !caller })
-		eventually(t, "the "+name+" leaves the caller's folder", func() bool {
+		busy.Until(t, "the "+name+" lets go of the caller's output", func() bool { _, caller := holds(); return !caller })
+		busy.Until(t, "the "+name+" leaves the caller's folder", func() bool {
 			dir, _ := os.Readlink(proc + "/cwd")
 			return dir == "/"
 		})

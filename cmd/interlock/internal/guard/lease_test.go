@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // longTTL is one whose jobs are killed as long before the deadline as any, a second:
@@ -26,7 +27,7 @@ func newLease(t *testing.T) lease { return lease(t.TempDir()) }
 func (l lease) ends(t *testing.T, in time.Duration) (deadline driver.Instant) {
 	t.Helper()
 	l.put("left", int64(in))
-	eventually(t, "the program sets its deadline", func() bool {
+	busy.Until(t, "the program sets its deadline", func() bool {
 		n, ok := l.get("deadline")
 		deadline = driver.Instant(n)
 		return ok

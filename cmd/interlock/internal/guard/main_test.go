@@ -274,16 +274,6 @@ func readAll(t *testing.T, f *os.File) string {
 	})
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(busy.Bound(patience)); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
 // notebook is a file to which every process of a job writes a line again and
 // again: its pid and the time on the clock that all processes share.
 type notebook string
@@ -329,7 +319,7 @@ func (n notebook) read(t *testing.T) (writers map[int]bool, last driver.Instant)
 func (n notebook) grows(t *testing.T) {
 	t.Helper()
 	_, before := n.read(t)
-	eventually(t, "the job writes", func() bool { _, last := n.read(t); return last > before })
+	busy.Until(t, "the job writes", func() bool { _, last := n.read(t); return last > before })
 }
 
 // liveness is a file whose lock is held until the last process that has

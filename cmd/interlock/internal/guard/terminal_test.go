@@ -16,6 +16,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // a session is an interactive shell on a pseudo-terminal. In it, $G runs a
@@ -62,7 +64,7 @@ func (s *session) open() {
 				unix.Kill(pid, unix.SIGKILL)
 			}
 		}
-		eventually(s.t, "the session's processes are gone", func() bool { return len(s.processes()) == 0 })
+		busy.Until(s.t, "the session's processes are gone", func() bool { return len(s.processes()) == 0 })
 	})
 	go func() {
 		for buf := make([]byte, 4096); ; {
@@ -112,7 +114,7 @@ func (s *session) expect(pattern string) string {
 // terminal's foreground: what the terminal sends before that goes elsewhere.
 func (s *session) inFront(command string) {
 	s.t.Helper()
-	eventually(s.t, command+" in the foreground", func() bool {
+	busy.Until(s.t, command+" in the foreground", func() bool {
 		front, err := unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCGPGRP)
 		if err != nil {
 			s.t.Fatal(err)
@@ -305,7 +307,7 @@ func TestSuspendedJobThatLostItsLeaseDoesNotContinue(t *testing.T) {
 		s.expect("ready\n")
 		s.send(ctrlZ)
 		s.expect(`\[1\].*(Stopped|Suspended)`)
-		eventually(t, "the job is gone", func() bool {
+		busy.Until(t, "the job is gone", func() bool {
 			for _, line := range s.processes() {
 				if strings.HasPrefix(line, "bash -c") || strings.HasPrefix(line, "lock-") {
 					return false
@@ -420,7 +422,7 @@ func TestJobAtATerminalIsGoneHoweverItsGroupIsTreated(t *testing.T) {
 			if err := unix.Kill(-group, signal); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the job is gone", func() bool {
+			busy.Until(t, "the job is gone", func() bool {
 				left := s.processes()
 				delete(left, s.Process.Pid)
 				delete(left, group)
@@ -453,7 +455,7 @@ func TestCtrlZHasNoEffectWhereNobodyCouldContinueTheJob(t *testing.T) {
 func TestCtrlCEndsWhatIsLeftOfAJob(t *testing.T) {
 	shells(t, func(t *testing.T, s *session) {
 		s.send("$G setsid -f sleep 1000\n")
-		eventually(t, "only a process of another session is left", func() bool {
+		busy.Until(t, "only a process of another session is left", func() bool {
 			for pid, line := range s.processes() {
 				if session, _ := unix.Getsid(pid); line == "sleep 1000 " && session == pid {
 					return true
@@ -462,7 +464,7 @@ func TestCtrlCEndsWhatIsLeftOfAJob(t *testing.T) {
 			return false
 		})
 		// The program may not know yet that the command has ended.
-		eventually(t, "only the shell is left", func() bool {
+		busy.Until(t, "only the shell is left", func() bool {
 			s.send(ctrlC)
 			time.Sleep(10 * time.Millisecond)
 			return len(s.processes()) == 1
