@@ -544,6 +544,24 @@ func ExampleAdmin_Follow() {
 	// 0 <nil>
 }
 
+func ExampleAdmin_FollowAll() {
+	ctx := context.Background()
+	c := open()
+	defer c.Close()
+
+	lease, _ := c.Mutex("jobs/report").Acquire(ctx)
+	for all, err := range c.Admin().FollowAll(ctx, "jobs/") {
+		fmt.Println(len(all), err)
+		if len(all) == 0 {
+			break
+		}
+		_ = lease.Release()
+	}
+	// Output:
+	// 1 <nil>
+	// 0 <nil>
+}
+
 // A holder that listens gives the lock up when it is asked to.
 func ExampleAdmin_Revoke() {
 	ctx := context.Background()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Member is somebody who holds a lock or waits for it. Texts that are longer than any client of this
@@ -194,6 +195,47 @@ func (a Admin) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] 
 			}
 		}
 	}
+}
+
+// FollowAll yields what Queues does as one list, and again when one of the locks has changed. Backends tell of
+// changes of one lock, not of all: they are read once a second at most, and for a tenth of the time at most,
+// so that a change is seen that much later, and what begins and ends in between is not. It ends with ctx, without an
+// error, or after an error. While the backend cannot be reached it waits.
+func (a Admin) FollowAll(ctx context.Context, prefix string) iter.Seq2[[]Queue, error] {
+	return func(yield func([]Queue, error) bool) {
+		var last []Queue // nil: none was yielded
+		for all, err := range backoff.Often(ctx, func(ctx context.Context) ([]Queue, error) { return a.all(ctx, prefix) }) {
+			if err == nil && last != nil && slices.EqualFunc(all, last, Queue.is) {
+				continue
+			}
+			if !yield(all, err) || err != nil {
+				return
+			}
+			last = all
+		}
+	}
+}
+
+func (a Admin) all(ctx context.Context, prefix string) ([]Queue, error) {
+	all := []Queue{}
+	for q, err := range a.Queues(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	return all, nil
+}
+
+// is reports whether o is q at another time.
+func (q Queue) is(o Queue) bool {
+	same := func(m, n Member) bool {
+		m.Since, m.Until, n.Since, n.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		return m == n
+	}
+	return q.Name == o.Name && q.Kind == o.Kind && q.Capacity == o.Capacity && q.PermitsSet == o.PermitsSet &&
+		q.Paused.IsZero() == o.Paused.IsZero() && slices.EqualFunc(q.Holders, o.Holders, same) && slices.EqualFunc(q.Waiters, o.Waiters, same) &&
+		slices.EqualFunc(q.Overruns, o.Overruns, func(m, n Overrun) bool { return m.ID == n.ID })
 }
 
 // Queue returns the lock's state as it is now. One that nobody holds and nobody waits for has

@@ -2,6 +2,8 @@ package interlock_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,4 +104,59 @@ func TestFollowEndsWithItsContextWhateverIsUnderWay(t *testing.T) {
 			t.Errorf("it goes on; its context: %v", following.Err())
 		}
 	}))
+}
+
+// Promise: who follows a set of locks is told of each change, not of renewals, and of nothing when its context ends.
+func TestASetOfLocksIsFollowed(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		w := memlock.NewWorld()
+		a, b := join(t, w, interlock.Prefix("app/")), join(t, w, interlock.Prefix("app/"))
+		following, stop := context.WithCancel(ctx)
+		seen := make(chan []interlock.Queue, 10)
+		ended := make(chan error, 1)
+		go func() {
+			for all, err := range b.Admin().FollowAll(following, "jobs/") {
+				if err != nil {
+					ended <- err
+				}
+				seen <- all
+			}
+			close(ended)
+		}()
+		expect := func(what string, states ...string) {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			var all []interlock.Queue
+			select {
+			case all = <-seen:
+			default:
+				t.Fatalf("%s: not told", what)
+			}
+			got := []string{}
+			for _, q := range all {
+				got = append(got, fmt.Sprintf("%s %d+%d", q.Name, len(q.Holders), len(q.Waiters)))
+			}
+			if !slices.Equal(got, states) || len(seen) > 0 {
+				t.Errorf("%s: %q, want %q, and %d more", what, got, states, len(seen))
+			}
+		}
+		expect("at first")
+		first := acquire(t, a.Mutex("jobs/a"))
+		acquire(t, a.Mutex("other"))
+		expect("one is held", "jobs/a 1+0")
+		waits := async(ctx, b.Mutex("jobs/a"))
+		second := acquire(t, a.Mutex("jobs/b"))
+		expect("another one, and one waits", "jobs/a 1+1", "jobs/b 1+0")
+		time.Sleep(5 * time.Minute)
+		ok(t, first.Release())
+		turn(t, waits)
+		expect("one is free, the other one was renewed", "jobs/b 1+0")
+		ok(t, second.Release())
+		expect("both are free")
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }

@@ -79,7 +79,7 @@ func (h *Handler) list(ctx context.Context, wants want) iter.Seq2[any, error] {
 func (h *Handler) follow(ctx context.Context, name string, brief bool) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		last := ""
-		for n, err := range view.Often(ctx, func(ctx context.Context) (view.Name, error) { return h.name(ctx, name) }) {
+		for n, err := range backoff.Often(ctx, func(ctx context.Context) (view.Name, error) { return h.name(ctx, name) }) {
 			is := ""
 			if err == nil {
 				is = view.State(n.Queue)

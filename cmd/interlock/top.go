@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -213,7 +214,7 @@ func (t *top) follow(ctx context.Context, name string) {
 		return
 	}
 	go func() {
-		for q, err := range view.Often(ctx, func(ctx context.Context) (interlock.Queue, error) { return t.c.Admin().Queue(ctx, name) }) {
+		for q, err := range backoff.Often(ctx, func(ctx context.Context) (interlock.Queue, error) { return t.c.Admin().Queue(ctx, name) }) {
 			if err == nil {
 				t.history.Look(q, time.Now())
 			}

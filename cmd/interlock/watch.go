@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -91,7 +92,7 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 // passes once something was seen, such as a lost connection, is waited for.
 func (w *watcher) often(ctx context.Context, live bool, look func(context.Context) (scene, error)) error {
 	last := ""
-	for s, err := range view.Often(ctx, look) {
+	for s, err := range backoff.Often(ctx, look) {
 		is := "seen"
 		switch {
 		case err != nil && (last == "" || driver.IsPermanent(err)):

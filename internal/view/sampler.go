@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"context"
-	"iter"
 	"sync"
 	"time"
 
@@ -135,20 +134,4 @@ func (s *Sampler) take(ctx context.Context) (Sample, error) {
 		s.history.add(sample)
 	}
 	return sample, nil
-}
-
-// Often reads again and again until ctx ends: once a second at most, and for a tenth of the time at most.
-func Often[T any](ctx context.Context, read func(context.Context) (T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for ctx.Err() == nil {
-			began, rest := time.Now(), time.Second
-			v, err := read(ctx)
-			if err == nil {
-				rest = max(rest, 9*time.Since(began))
-			}
-			if ctx.Err() != nil || !yield(v, err) || backoff.Sleep(ctx, rest) != nil {
-				return
-			}
-		}
-	}
 }
