@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/interlock-go/interlock/driver"
@@ -49,6 +50,9 @@ func (f *file) stuck(err error) error {
 	}
 	if who := f.blockers.Names(); len(who) > 0 {
 		return fmt.Errorf("%s is locked by %s: %w", f.path, strings.Join(who, ", "), err)
+	}
+	if st, e := os.Lstat(f.path + "-journal"); e == nil && st.Size() > 0 { // SQLite waits to be alone, and rolls it back
+		return fmt.Errorf("%s-journal is in the way, which is not of locks; if no other program uses the file, remove it: %w", f.path, err)
 	}
 	return fmt.Errorf("%s is locked by another process: %w", f.path, err)
 }

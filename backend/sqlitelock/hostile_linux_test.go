@@ -249,6 +249,21 @@ func TestAPipeInTheFolderKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+// Promise: a journal that is not ours, which keeps the file closed, is named, and the file opens without it.
+func TestAJournalThatIsInTheWayIsNamed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "locks.db")
+	errtest.Must(sqlitelock.New(t.Context(), path))(t).Close()
+	noError(t, os.WriteFile(path+"-journal", []byte(strings.Repeat("garbage ", 500)), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := sqlitelock.New(ctx, path); err == nil || !strings.Contains(err.Error(), path+"-journal") {
+		t.Errorf("%v; want an error that names the journal", err)
+	}
+	noError(t, os.Remove(path+"-journal"))
+	errtest.Must(sqlitelock.New(within(t), path))(t).Close()
+}
+
 // In the place of the files that SQLite makes, what is no file of its own is refused: it is neither waited for nor changed.
 func TestWhatIsNoFileOfSQLiteIsRefused(t *testing.T) {
 	t.Parallel()
