@@ -104,10 +104,12 @@ var everywhere = []string{
 // Promise: the address with the token lets one browser in, until that has come back with its cookie; the cookie is for
 // this page alone and not for scripts, and the token stays good for programs.
 func TestTheTokenLetsOneBrowserIn(t *testing.T) {
-	w := serve(t, Config{Token: "a long token"})
+	w := serve(t, Config{Token: "a long token", Backend: "the backend"})
 	for _, path := range everywhere {
 		w.want(401, "GET", path, nil)
-		w.want(401, "GET", path, nil, bearer("another"))
+		if text := w.want(401, "GET", path, nil, bearer("another")); strings.Contains(text, "Stored") || strings.Contains(text, "the backend") {
+			t.Errorf("%s shows %s", path, text)
+		}
 		w.want(200, "GET", path, nil, bearer("a long token"))
 		w.want(200, "GET", path, nil, header("Authorization", "bearer a long token"))
 	}
@@ -310,6 +312,9 @@ func TestChanges(t *testing.T) {
 		yes, wrong := 403, 403
 		if allowed {
 			yes, wrong = 303, 422
+		}
+		if text := w.want(200, "GET", "/lock?name=a", nil); strings.Contains(text, "evict") != allowed {
+			t.Errorf("the page of a lock: %s", text)
 		}
 		v := interlock.NewValue[string](w.c, "v")
 		errtest.Must(v.Set(t.Context(), "x", 0))(t)

@@ -1,13 +1,6 @@
 package main
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/spf13/cobra"
-
-	"github.com/interlock-go/interlock/internal/view"
-)
+import "github.com/spf13/cobra"
 
 func newEvict(o *options) *cobra.Command {
 	var force bool
@@ -21,18 +14,12 @@ shown by show; it can be left out if there is one holder. A waiter that is evict
 still wants the lock lines up again, at the end. A holder of another library is only
 asked; one that cannot be asked is an error.`,
 		ValidArgsFunction: completeMembers(o, true),
-		RunE: o.with(func(ctx context.Context, t task) error {
-			m, err := picked(ctx, t)
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if force {
+				return o.demands("force")(cmd, args)
 			}
-			err = absent(t.Admin().Evict(ctx, t.name, m.ID, force))
-			text := fmt.Sprintf("evicted %s from %s", owner(m), view.Plain(t.name))
-			if m.Foreign && m.Token != 0 && !force {
-				text = fmt.Sprintf("asked %s to give %s up: it is of another library, and holds on if it does not listen", owner(m), view.Plain(t.name))
-			}
-			return o.done(err, t, demandJSON{t.name, m.ID, m.Owner}, text)
-		}),
+			return o.demands("evict")(cmd, args)
+		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "pass the lock on at once: unsafe")
 	return cmd

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -227,24 +226,15 @@ func (t *top) follow(ctx context.Context, name string) {
 func (t *top) ask(ctx context.Context, a topAsk) {
 	limited, cancel := answering(ctx, patience)
 	defer cancel()
-	id, said := a.member.ID, fmt.Sprintf("evicted %s from %s", owner(a.member), a.name)
-	asked := a.do != "force" && a.member.Foreign && !a.waits
-	var err error
-	if a.do == "revoke" {
-		err = t.c.Admin().Revoke(limited, a.name, id)
-	} else {
-		if !asked && !a.waits {
-			t.history.Evicted(id)
-		}
-		err = t.c.Admin().Evict(limited, a.name, id, a.do == "force")
+	if !a.waits && !onlyAsked(a.member, a.do) {
+		t.history.Evicted(a.member.ID)
 	}
+	said, err := demand(limited, t.c, a.name, a.member, a.do)
 	switch {
 	case errors.Is(err, interlock.ErrLost):
 		said = owner(a.member) + " has gone meanwhile: nothing was done"
 	case err != nil:
 		said = "not done: " + reason(err)
-	case a.do == "revoke" || asked:
-		said = fmt.Sprintf("asked %s to give %s up", owner(a.member), a.name)
 	}
 	t.send(ctx, topSaid(said))
 }

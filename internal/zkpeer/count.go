@@ -9,14 +9,8 @@ import (
 	"time"
 )
 
-// Count acquires the mutex of a path, adds one to the number in a file, and
-// releases the mutex, n times. See NewCount.
-func (t *Thread) Count(ctx context.Context, lockPath, file string, n int) error {
-	return t.Mutex(lockPath).Count(ctx, file, n)
-}
-
 // Count acquires the lock, adds one to the number in a file, and releases the
-// lock, n times.
+// lock, n times. See NewCount.
 func (l *Lock) Count(ctx context.Context, file string, n int) error {
 	file, err := filepath.Abs(file)
 	if err != nil {

@@ -111,16 +111,6 @@ func introduceAs(addr string) testserver.Filter {
 	}
 }
 
-// Stop ends all servers, and what is between them, before the test does.
-func (e *Ensemble) Stop() {
-	for _, s := range e.Servers {
-		s.Stop()
-		for _, link := range s.peer.links {
-			link.Close()
-		}
-	}
-}
-
 // Addrs are the addresses of all servers.
 func (e *Ensemble) Addrs() (all []string) {
 	for _, s := range e.Servers {

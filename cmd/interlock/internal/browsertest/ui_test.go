@@ -87,41 +87,6 @@ func TestEvict(t *testing.T) {
 	b.shot("evicted")
 }
 
-// Promise: without the flag there is no way to change anything, and the address of a change is refused.
-func TestWithoutTheFlagNothingCanBeChanged(t *testing.T) {
-	t.Parallel()
-	w, _ := held(t)
-	b := newTab(t, 1280, 800)
-	b.do("open", chromedp.Navigate(w.ui()))
-	b.click("a", "nightly")
-	b.holds("the first")
-	if text := b.text(); strings.Contains(text, "evict") {
-		t.Errorf("the page offers a change: %s", text)
-	}
-	b.do("the address of a change", chromedp.Navigate(eval[string](b, "location.origin")+"/change?do=evict&name=nightly&id=x"))
-	b.sees("started without --allow-changes")
-}
-
-// Promise: without the token, and with one that another browser has used, a visitor sees nothing but how to get in.
-func TestABrowserWithoutTheTokenSeesNothing(t *testing.T) {
-	t.Parallel()
-	w, _ := held(t)
-	address := w.ui()
-	first, second := newTab(t, 1280, 800), newTab(t, 1280, 800)
-	first.do("open", chromedp.Navigate(address))
-	first.sees("nightly")
-	base, _, _ := strings.Cut(address, "?")
-	for _, at := range []string{base, address, base + "lock?name=nightly", base + "?token=x"} {
-		second.do("open without", chromedp.Navigate(at))
-		second.sees("Open the address that interlock ui has printed.")
-		if text := second.text(); strings.Contains(text, "sqlite") || strings.Contains(text, "Stored") || strings.Contains(text, "the first") {
-			t.Errorf("%s shows %s", at, text)
-		}
-	}
-	first.do("again", chromedp.Reload())
-	first.sees("nightly")
-}
-
 // Promise: names and notes that are HTML, or turn the direction of a text around, are text.
 func TestAHostileNameIsReadHarmlessly(t *testing.T) {
 	t.Parallel()

@@ -230,9 +230,6 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // Ended is closed when the command itself has ended. Descendants may be left.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
-// Pid is the process id of the command.
-func (j *Job) Pid() int { return j.pid }
-
 // Deadline sets a new deadline, on the clock of [driver.Now]. The job is asked
 // to end (SIGTERM) a sixth of the TTL before it, 10 s at most, and is gone by
 // it.
