@@ -205,7 +205,7 @@ func (a Admin) FollowAll(ctx context.Context, prefix string) iter.Seq2[[]Queue, 
 	return func(yield func([]Queue, error) bool) {
 		var last []Queue // nil: none was yielded
 		for all, err := range backoff.Often(ctx, func(ctx context.Context) ([]Queue, error) { return a.all(ctx, prefix) }) {
-			if err == nil && last != nil && slices.EqualFunc(all, last, Queue.is) {
+			if err == nil && last != nil && slices.EqualFunc(all, last, Queue.Same) {
 				continue
 			}
 			if !yield(all, err) || err != nil {
@@ -227,8 +227,8 @@ func (a Admin) all(ctx context.Context, prefix string) ([]Queue, error) {
 	return all, nil
 }
 
-// is reports whether o is q at another time.
-func (q Queue) is(o Queue) bool {
+// Same reports whether o differs from q in times only, such as by a renewal. A pause that begins or ends is more than that.
+func (q Queue) Same(o Queue) bool {
 	same := func(m, n Member) bool {
 		m.Since, m.Until, n.Since, n.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		return m == n

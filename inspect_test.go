@@ -161,3 +161,23 @@ func TestASetOfLocksIsFollowed(t *testing.T) {
 		}
 	})
 }
+
+// Promise: a lock is the same as long as nothing but times has changed; a pause that begins or ends is a change.
+func TestALockIsTheSameAtAnotherTime(t *testing.T) {
+	of := func(s int64) interlock.Queue {
+		m := interlock.Member{ID: "m", Since: time.Unix(s, 0), Until: time.Unix(s, 0)}
+		return interlock.Queue{Holders: []interlock.Member{m}, Waiters: []interlock.Member{m}, Overruns: []interlock.Overrun{{Since: m.Since}}, Paused: m.Since}
+	}
+	if !of(1).Same(of(2)) {
+		t.Error("it changes with times")
+	}
+	for what, change := range map[string]func(*interlock.Queue){
+		"a note":  func(q *interlock.Queue) { q.Holders[0].Note = "other" },
+		"a pause": func(q *interlock.Queue) { q.Paused = time.Time{} },
+	} {
+		q := of(1)
+		if change(&q); q.Same(of(1)) {
+			t.Errorf("%s does not change it", what)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
@@ -78,16 +79,14 @@ func (h *Handler) list(ctx context.Context, wants want) iter.Seq2[any, error] {
 // left of a lease changes with each renewal; an error while the backend does not answer.
 func (h *Handler) follow(ctx context.Context, name string, brief bool) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
-		last := ""
+		var last *interlock.Queue
 		for n, err := range backoff.Often(ctx, func(ctx context.Context) (view.Name, error) { return h.name(ctx, name) }) {
-			is := ""
-			if err == nil {
-				is = view.State(n.Queue)
-			}
-			if (brief || err != nil || is != last) && !yield(h.lockOf(n), err) {
+			if (brief || err != nil || last == nil || !n.Queue.Same(*last)) && !yield(h.lockOf(n), err) {
 				return
 			}
-			last = is
+			if last = nil; err == nil {
+				last = &n.Queue
+			}
 		}
 	}
 }

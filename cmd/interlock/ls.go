@@ -117,7 +117,7 @@ func (l list) json(at time.Time) any {
 }
 
 func (l list) title() string { return fmt.Sprintf("locks in use: %d\n", len(l)) }
-func (l list) state() string { return view.State(l...) }
+func (l list) locks() list   { return l }
 
 func (l list) show(v display) {
 	if len(l) == 0 {

@@ -47,7 +47,7 @@ func (n known) json(at time.Time) any {
 }
 
 func (n known) title() string { return "" }
-func (n known) state() string { return view.State(n.Queue) }
+func (n known) locks() list   { return list{n.Queue} }
 
 func (n known) show(v display) {
 	for _, s := range n.Stored {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ something else has changed than the time. On a terminal, top shows more, and tak
 type scene interface {
 	json(at time.Time) any
 	title() string // what the first line says, if show does not
-	state() string // changes with all but times
+	locks() list
 	show(display)
 }
 
@@ -91,25 +92,22 @@ func (w *watcher) follow(ctx context.Context, name string) error {
 // often shows what there is to see, once a second at most: on the screen, else when it has changed. What
 // passes once something was seen, such as a lost connection, is waited for.
 func (w *watcher) often(ctx context.Context, live bool, look func(context.Context) (scene, error)) error {
-	last := ""
+	var last list // nil: nothing was seen
 	for s, err := range backoff.Often(ctx, look) {
-		is := "seen"
 		switch {
-		case err != nil && (last == "" || driver.IsPermanent(err)):
+		case err != nil && (last == nil || driver.IsPermanent(err)):
 			return err
 		case err != nil:
 			continue
 		case live:
 			err = w.draw(s)
-		default:
-			if is = s.state(); is != last {
-				err = w.write(s)
-			}
+		case last == nil || !slices.EqualFunc(s.locks(), last, interlock.Queue.Same):
+			err = w.write(s)
 		}
 		if err != nil {
 			return err
 		}
-		last = is
+		last = s.locks()
 	}
 	return nil
 }

@@ -333,26 +333,3 @@ func TestWhatIsHeld(t *testing.T) {
 		}
 	}
 }
-
-// Promise: a state changes with all but times, and with the begin and the end of a pause.
-func TestAStateIsWithoutTimes(t *testing.T) {
-	of := func(s int, change func(*interlock.Queue)) string {
-		m := member("h", s)
-		m.Until = at(s)
-		q := interlock.Queue{Name: "a", Holders: []interlock.Member{m}, Waiters: []interlock.Member{m}, Overruns: []interlock.Overrun{{Since: at(s)}}, Paused: at(s)}
-		change(&q)
-		return State(q)
-	}
-	is := of(1, func(*interlock.Queue) {})
-	if of(2, func(*interlock.Queue) {}) != is {
-		t.Error("it changes with times")
-	}
-	for what, change := range map[string]func(*interlock.Queue){
-		"a note":  func(q *interlock.Queue) { q.Holders[0].Note = "other" },
-		"a pause": func(q *interlock.Queue) { q.Paused = time.Time{} },
-	} {
-		if of(1, change) == is {
-			t.Errorf("%s does not change it", what)
-		}
-	}
-}

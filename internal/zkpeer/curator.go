@@ -32,7 +32,7 @@ var jars = [][2]string{
 	{"libjackson2-core-java", "jackson-core.jar"},
 }
 
-// flags are those of every JVM: it starts fast and leaves the machine to others, says warnings, and leaves no files behind.
+// Every JVM gets these flags: it starts fast and leaves the machine to others, says warnings, and leaves no files behind.
 var flags = []string{"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
 
 // java is the command that runs a peer from dir.

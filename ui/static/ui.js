@@ -60,10 +60,10 @@ async function load() {
 }
 
 // While a button or a link is pressed the page stays as it is, or the press would be lost.
-let pressed = false, held = false;
+let pressed = false, held = false, letGo;
 
-document.addEventListener("pointerdown", () => { pressed = true; });
-for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(() => {
+document.addEventListener("pointerdown", () => { pressed = true; clearTimeout(letGo); });
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => letGo = setTimeout(() => {
   pressed = false;
   if (held) { held = false; load(); }
 }));
