@@ -78,9 +78,7 @@ func part[T any](all []T, w want) []T {
 
 // sample is a look at the locks that is new. While the backend does not answer it is the last one, with an error.
 func (h *Handler) sample(ctx context.Context) (view.Sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	s, err := h.sampler.Next(ctx, time.Time{})
+	s, err := patiently(ctx, h, func(ctx context.Context) (view.Sample, error) { return h.sampler.Next(ctx, time.Time{}) })
 	if err != nil {
 		return h.sampler.Last(), away(err)
 	}
@@ -141,9 +139,7 @@ func (h *Handler) lockOf(n view.Name) lockJSON {
 
 // name reads all that has a name, and tells the history.
 func (h *Handler) name(ctx context.Context, name string) (view.Name, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	n, err := view.Named(ctx, h.c, name)
+	n, err := patiently(ctx, h, func(ctx context.Context) (view.Name, error) { return view.Named(ctx, h.c, name) })
 	if err != nil {
 		return n, err
 	}
@@ -195,9 +191,7 @@ func (h *Handler) apiLongest(w http.ResponseWriter, r *http.Request) {
 
 // stored reads what is stored: at most mostRows.
 func (h *Handler) stored(ctx context.Context, prefix string) ([]view.Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return view.AllStored(ctx, h.c, prefix, mostRows)
+	return patiently(ctx, h, func(ctx context.Context) ([]view.Stored, error) { return view.AllStored(ctx, h.c, prefix, mostRows) })
 }
 
 func (h *Handler) apiStored(w http.ResponseWriter, r *http.Request) {

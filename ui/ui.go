@@ -99,6 +99,7 @@ type Handler struct {
 	doors   *doors
 	serve   http.Handler
 	streams atomic.Int64 // that are open
+	silent  atomic.Int64 // when a page has waited in vain, in Unix nanoseconds
 
 	deadlocks once[[]interlock.Deadlock]
 	findings  once[[]interlock.Finding]
@@ -182,6 +183,22 @@ func (h *Handler) Record(ctx context.Context, every time.Duration) {
 
 // patience is how long a page waits for the backend.
 const patience = 5 * time.Second
+
+// patiently bounds how long a page waits. Once one has waited in vain, all others wait for a tenth of that time, during twice
+// that time.
+func patiently[T any](ctx context.Context, h *Handler, read func(context.Context) (T, error)) (T, error) {
+	limit := patience
+	if time.Now().UnixNano()-h.silent.Load() < int64(2*patience) {
+		limit = patience / 10
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	v, err := read(bounded)
+	if bounded.Err() != nil && ctx.Err() == nil && limit == patience {
+		h.silent.Store(time.Now().UnixNano())
+	}
+	return v, err
+}
 
 // once keeps what is dear to ask for ten seconds, so that many visitors ask once.
 type once[T any] struct {

@@ -258,7 +258,7 @@ func TestDirectionsAreShown(t *testing.T) {
 }
 
 // Promise: while the backend does not answer, a stream says so, of all locks and of one, and goes on afterwards; a page is an
-// error that loads itself again.
+// error that loads itself again, and does not wait as long as the first one has.
 func TestAnOutageIsSaidByStreams(t *testing.T) {
 	for _, query := range []string{"brief=1", "name=a", "name=a&brief=1"} {
 		t.Run(query, func(t *testing.T) {
@@ -292,8 +292,13 @@ func TestAnOutageIsSaidByStreams(t *testing.T) {
 			until("state")
 			w.d.Faults().Cut()
 			until("away")
+			w.want(503, "GET", "/api/locks/a", nil)
+			began := time.Now()
 			if text := w.want(503, "GET", "/lock?name=a", nil); !strings.Contains(text, `data-stream="api/events?brief=1"`) {
 				t.Errorf("the page does not load itself again: %s", text)
+			}
+			if waited := time.Since(began); waited > patience {
+				t.Errorf("a page waits for %v, though another one has", waited)
 			}
 			w.d.Faults().Heal()
 			until("state")
