@@ -112,9 +112,11 @@ func (t *ticket) giveBack(end driver.Instant, clean bool) {
 // holder is to be told that the work is half done. It is repeated until it is confirmed or
 // the lease has run out.
 func (t *ticket) leave(clean bool) error {
-	now := t.c.d.Now()
 	t.mu.Lock()
-	keep := t.keep.Sub(now)
+	var keep time.Duration
+	if t.keep != 0 {
+		keep = t.keep.Sub(t.c.d.Now())
+	}
 	clean = clean && !t.unseen(ticketHeld)
 	t.mu.Unlock()
 	if keep > 0 && (clean || !t.req.ReportDeath) {

@@ -87,10 +87,11 @@ func (n *line) retire() {
 // backend was not asked.
 func (n *line) acquire(ctx context.Context, l *Lock, try bool) (lease *single, handed bool, err error) {
 	if n.waiters.empty() && !n.driving {
-		now := n.c.d.Now()
-		if lease := n.serve(ctx, l, now); lease != nil {
-			n.mu.Unlock()
-			return lease, true, nil
+		if n.t != nil {
+			if lease := n.serve(ctx, l, n.c.d.Now()); lease != nil {
+				n.mu.Unlock()
+				return lease, true, nil
+			}
 		}
 		if old, ok := n.beginDriving(); ok {
 			n.mu.Unlock()

@@ -52,9 +52,13 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 			}
 			in = pauses.Next()
 		}
+		var due <-chan time.Time
+		if in < math.MaxInt64 {
+			due = time.After(in)
+		}
 		select {
 		case <-changed:
-		case <-time.After(in):
+		case <-due:
 		case <-ctx.Done():
 		case <-s.over:
 		case <-s.d.ctx.Done():
