@@ -2,6 +2,7 @@ package primitives
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -117,7 +118,8 @@ var _ = rules.Add(rule{Name: "Healthy", Long: true, Exact: true, Says: []string{
 			break
 		}
 		time.Sleep(ttl / 3 * time.Duration(i) / pauses)
-		resume := t.world.Hang()
+		resume := sync.OnceFunc(t.world.Hang())
+		defer resume() // before the clients close, if this machine is too slow
 		least(ttl/5, 0.2, ttl/4, "in a pause of the backend")
 		resume()
 		least(ttl/2, 0.2, ttl/4, "after a pause of the backend")
