@@ -20,7 +20,7 @@ const documents = "../../docs/"
 // Each block of commands is run, be it fenced or indented, and each command in a table of what takes the
 // place of what: all of one document in one shell that stops at the first command that fails. Those of a page in
 // places run on servers. Blocks of notRun are not run, and say why. The experiments of the decisions have a test of their
-// own, and the blocks of translations are those of the README: TestTheREADMEsAgree.
+// own, and the blocks of translations are those of the English page: TestTheREADMEsAgree.
 func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 	t.Parallel()
 	unused := slices.Clone(notRun)
@@ -87,7 +87,8 @@ var notRun = []unrun{
 // A unrun is commands of a page.
 type unrun struct{ page, begin, why string }
 
-var translation = regexp.MustCompile(`^README\..+\.md$`)
+// translation matches a page in another language: the page, and the language.
+var translation = regexp.MustCompile(`^([^.]+)\.([^.]+)\.md$`)
 
 // commands are the lines of a block of shell, without what only cron reads, or a command of another program in a sentence
 // or a table; "" of another snippet.
@@ -246,15 +247,18 @@ func cellsOf(line string) (cells []string) {
 	return cells
 }
 
-// Each page is reached from the README, and leads to files that are there.
+// Each page is reached from the README of its language, and leads to files that are there.
 func TestTheDocumentsLeadToEachOther(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(documents + "*.md")
 	must(err)
-	readme := readDocument(t, "../../README.md")
 	for _, file := range files {
-		if name := filepath.Base(file); !strings.Contains(readme, "docs/"+name) {
-			t.Errorf("the README does not lead to docs/%s", name)
+		name, readme := filepath.Base(file), "README.md"
+		if m := translation.FindStringSubmatch(name); m != nil {
+			readme = "README." + m[2] + ".md"
+		}
+		if !strings.Contains(readDocument(t, "../../"+readme), "](docs/"+name) {
+			t.Errorf("%s does not lead to docs/%s", readme, name)
 		}
 	}
 	pages, err := filepath.Glob("../../*.md")
@@ -296,28 +300,56 @@ func hasAnchor(text, anchor string) bool {
 	return false
 }
 
-// The README in other languages has the same parts, the same blocks of code and the same links.
+// The README and pages in other languages have the parts of the English page: headings, blocks of code, code in
+// sentences, the shape of the tables, and links, which lead to pages of their language where there are some.
 func TestTheREADMEsAgree(t *testing.T) {
 	t.Parallel()
-	english := readDocument(t, "../../README.md")
-	translations, err := filepath.Glob("../../README.*.md")
-	must(err)
-	for _, file := range translations {
-		text := readDocument(t, file)
+	for _, page := range pages() {
+		m := translation.FindStringSubmatch(page)
+		if m == nil {
+			continue
+		}
+		text, english := readDocument(t, "../../"+page), readDocument(t, "../../"+m[1]+".md")
 		if got, want := blocksOf(text), blocksOf(english); !slices.EqualFunc(got, want, func(a, b string) bool {
 			return withoutComments(a) == withoutComments(b)
 		}) {
-			t.Errorf("%s: the code is\n%s\nthe README has\n%s", filepath.Base(file), strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s: the code is\n%s\nthe English page has\n%s", page, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if got, want := levels(text), levels(english); got != want {
-			t.Errorf("%s has headings of the levels %s, the README %s", filepath.Base(file), got, want)
+			t.Errorf("%s has headings of the levels %s, the English page %s", page, got, want)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^- .*?\]\((docs/[^)]*\.md)\)`).FindAllStringSubmatch(english, -1) {
-			if !strings.Contains(text, m[1]) {
-				t.Errorf("%s does not lead to %s", filepath.Base(file), m[1])
+		if got, want := tablesOf(text), tablesOf(english); got != want {
+			t.Errorf("%s has tables of\n%s\ncolumns, the English page\n%s", page, got, want)
+		}
+		for _, s := range snippetsOf(english) {
+			if s.span && !strings.Contains(text, "`"+s.text+"`") {
+				t.Errorf("%s does not have `%s`", page, s.text)
+			}
+		}
+		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\.md([^)]*)\)`).FindAllStringSubmatch(english, -1) {
+			to := link[1] + ".md"
+			own := link[1] + "." + m[2] + ".md"
+			if _, err := os.Stat(filepath.Join("../..", filepath.Dir(page), own)); err == nil {
+				to = own
+			}
+			if to = "](" + to + link[2] + ")"; !strings.Contains(filepath.Base(link[1]), ".") && !strings.Contains(text, to) {
+				t.Errorf("%s does not have the link %s", page, to)
 			}
 		}
 	}
+}
+
+// tablesOf are the tables, a line for each, with the number of cells of each of its rows.
+func tablesOf(text string) string {
+	var all bytes.Buffer
+	for line := range strings.Lines(withoutBlocks(text)) {
+		if strings.HasPrefix(line, "|") {
+			fmt.Fprint(&all, len(cellsOf(line)))
+		} else if all.Len() > 0 && all.Bytes()[all.Len()-1] != '\n' {
+			all.WriteByte('\n')
+		}
+	}
+	return all.String()
 }
 
 // blocksOf are the blocks of code, each behind its language.
