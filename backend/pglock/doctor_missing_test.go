@@ -96,7 +96,7 @@ func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 	doctortest.Open(t, owner)
 	all := errtest.Must(pglock.Schema{Name: "own"}.Grants("app"))(t)
 	s.SQL(all)
-	s.SQL("DROP FUNCTION own.resize; DROP FUNCTION own.mend")
+	s.SQL("DROP FUNCTION own.resize; DROP FUNCTION own.joins")
 	r, refused := doctortest.Consult(t, app)
 	if r.Fit(); refused != nil {
 		t.Error(refused)
@@ -109,7 +109,7 @@ func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 		t.Error(refused)
 	}
 	r.Has("tables", driver.OK)
-	s.SQL("GRANT EXECUTE ON FUNCTION own.resize, own.mend TO app")
+	s.SQL("GRANT EXECUTE ON FUNCTION own.resize, own.joins TO app")
 	r, _ = doctortest.Consult(t, app)
 	r.Has("tables", driver.OK)
 }

@@ -787,6 +787,44 @@ BEGIN
 	RETURN ARRAY[1, more::integer, (q.tickets > 0)::integer];
 END $$;
 
+-- Makes the Joins of a list that the short way is open to, and whose rows are free at once. It returns, for each that was
+-- made, its place in the list, token, and whether it inherits.
+CREATE FUNCTION @joins(p_queues text[], p_kinds text[], p_capacities bigint[], p_ids uuid[], p_units bigint[], p_sessions uuid[],
+	p_notes bytea[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+	free text[];
+BEGIN
+	COMMITTED
+	SELECT array_agg(x.name) INTO free FROM (SELECT r.name FROM @queue r
+		WHERE r.name = ANY (p_queues) AND r.tickets = 0 FOR UPDATE SKIP LOCKED) x;
+	RETURN QUERY UPDATE @queue r SET kind = c.kind, capacity = c.capacity, last = NEXT(r), granted = NEXT(r),
+		used = c.units, tickets = 1, id = c.id, units = c.units, session = c.session, since = now, note = c.note
+		FROM unnest(p_queues, p_kinds, p_capacities, p_ids, p_units, p_sessions, p_notes)
+			WITH ORDINALITY AS c(queue, kind, capacity, id, units, session, note, i)
+		WHERE c.queue = ANY (free) AND r.name = c.queue
+			AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND NEXT(r) + r.offset < 2251799813685247
+			AND EXISTS (SELECT FROM @session s WHERE s.id = c.session AND NOT s.over AND s.expires - now > 0)
+		RETURNING ARRAY[c.i, r.last + r.offset, r.unclean::integer];
+END $$;
+
+-- The same of Leaves: it returns the places of those that were made.
+CREATE FUNCTION @leaves(p_queues text[], p_ids uuid[], p_sessions uuid[], p_cleans boolean[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
+DECLARE
+	now bigint := NOW_US;
+	free text[];
+BEGIN
+	COMMITTED
+	SELECT array_agg(x.name) INTO free FROM (SELECT r.name FROM @queue r
+		WHERE r.name = ANY (p_queues) AND r.tickets = 1 FOR UPDATE SKIP LOCKED) x;
+	RETURN QUERY UPDATE @queue r SET tickets = 0, used = 0, id = NULL, units = NULL, session = NULL, note = NULL,
+		unclean = CASE WHEN r.units >= r.capacity THEN NOT c.clean ELSE r.unclean END
+		FROM unnest(p_queues, p_ids, p_sessions, p_cleans) WITH ORDINALITY AS c(queue, id, session, clean, i)
+		WHERE c.queue = ANY (free) AND r.name = c.queue AND r.id = c.id AND r.session = c.session AND NOT r.watched
+			AND EXISTS (SELECT FROM @session s WHERE s.id = c.session AND NOT s.over AND s.expires - now > 0)
+		RETURNING ARRAY[c.i];
+END $$;
+
 -- Takes out tickets of a session that wait, or waited a moment ago. It returns, after the
 -- code and whether the queue is to be settled, for each of them whether it stood.
 CREATE FUNCTION @withdraw(p_queue text, p_session uuid, ids uuid[], clean boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$

@@ -1,15 +1,83 @@
 package pglock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
+// Change makes changes of different queues in one call, if nobody else is in the queues and has locked their rows. The
+// others go alone.
 func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
-	exchange.Each(ctx, s, changes, answer)
+	if exchange.OneQueue(changes) {
+		exchange.Each(ctx, s, changes, answer)
+		return
+	}
+	var joins, leaves list
+	for i, c := range changes {
+		j, is := c.(*exchange.Join)
+		l, _ := c.(*exchange.Leave)
+		switch {
+		case s.apart.Load() || s.crowds.has(c.In()):
+			answer(i, exchange.Answer{Err: exchange.ErrAlone})
+		case is && j.Hold == 0 && !j.Retry:
+			joins.add(i, j.Queue, j.ID, j.Session.ID)
+			joins.kinds, joins.notes = append(joins.kinds, string(j.Kind)), append(joins.notes, j.Note)
+			joins.capacities, joins.units = append(joins.capacities, j.Capacity), append(joins.units, j.Units)
+		case l != nil && l.Tombstone == 0:
+			leaves.add(i, l.Queue, l.ID, l.Session.ID)
+			leaves.cleans = append(leaves.cleans, l.Clean)
+		default:
+			answer(i, exchange.Answer{Err: exchange.ErrAlone})
+		}
+	}
+	s.call(ctx, &joins, answer, "joins", joins.queues, joins.kinds, joins.capacities, joins.ids, joins.units, joins.sessions, joins.notes)
+	s.call(ctx, &leaves, answer, "leaves", leaves.queues, leaves.ids, leaves.sessions, leaves.cleans)
+}
+
+// list is the columns of what a function is to make.
+type list struct {
+	places                       []int // among the changes
+	queues, ids, sessions, kinds []string
+	capacities, units            []int64
+	notes                        [][]byte
+	cleans                       []bool
+}
+
+func (l *list) add(i int, queue, id, session string) {
+	l.places, l.queues = append(l.places, i), append(l.queues, queue)
+	l.ids, l.sessions = append(l.ids, id), append(l.sessions, session)
+}
+
+// call calls a function that makes a list, and answers each of the list.
+func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Answer), name string, args ...any) {
+	if len(l.places) == 0 {
+		return
+	}
+	made, err := rows[[]int64](ctx, s, name, args...)
+	if database.Missing(err) {
+		s.apart.Store(true)
+		made, err = nil, nil
+	}
+	answers := make([]exchange.Answer, len(l.places))
+	for i := range answers {
+		answers[i].Err = cmp.Or(err, exchange.ErrAlone)
+	}
+	for _, m := range made {
+		switch {
+		case len(m) == 3:
+			answers[m[0]-1] = exchange.Answer{Status: exchange.Status{State: exchange.Held, Token: uint64(m[1]), Inherited: m[2] != 0}}
+		default:
+			answers[m[0]-1] = exchange.Answer{}
+		}
+	}
+	for i, a := range answers {
+		answer(l.places[i], a)
+	}
 }
 
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {

@@ -2,8 +2,10 @@ package pglock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,6 +59,17 @@ func TestNoTableIsScanned(t *testing.T) {
 	}
 	b := open()
 	steps := func() {
+		var several sync.WaitGroup // of different names, which go together
+		for i := range 8 {
+			several.Go(func() {
+				if k, err := b.Join(t.Context(), request(fmt.Sprint("several", i), 1)); err != nil || !k.Held {
+					t.Errorf("%+v, %v", k, err)
+				} else if err := b.Leave(t.Context(), k, true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		several.Wait()
 		a := open() // none gets so old that it tidies up, which reads tables that are small
 		for _, queue := range []string{"line", "crowd", "other"} {
 			capacity := int64(1)

@@ -103,7 +103,7 @@ func TestFunctionsOfAnEarlierReleaseAreReplaced(t *testing.T) {
 	old := opened(t, s.URL())
 	a := session(t, old)
 	held := acquire(t, a, "s", 2)
-	s.SQL(`DROP FUNCTION interlock.resize, interlock.mend; GRANT USAGE ON SCHEMA interlock TO app; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA interlock TO app`)
+	s.SQL(`DROP FUNCTION interlock.resize, interlock.joins; GRANT USAGE ON SCHEMA interlock TO app; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA interlock TO app`)
 	app := opened(t, s.URLOf("app", ""))
 	useful(t, app)
 	if err := app.Resize(t.Context(), "s", 3); !errors.Is(err, errors.ErrUnsupported) || !driver.IsPermanent(err) {
@@ -123,7 +123,7 @@ func TestFunctionsOfAnEarlierReleaseAreReplaced(t *testing.T) {
 
 // age makes the functions of a schema those of a release that could not change a number of permits.
 func age(s *pgtest.Server, schema string) {
-	s.SQL(fmt.Sprintf("DROP FUNCTION %[1]s.resize, %[1]s.mend", schema))
+	s.SQL(fmt.Sprintf("DROP FUNCTION %[1]s.resize, %[1]s.joins", schema))
 }
 
 // Promise: functions that are replaced are for tables as they are: those of tables that are logged go on to wait for the disk.

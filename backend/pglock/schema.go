@@ -129,7 +129,7 @@ func namesIn(pattern *regexp.Regexp, sql string) (names []string) {
 func (c *config) layout() database.Layout {
 	s := c.schema
 	return database.Layout{
-		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path, Newest: s.Prefix + "mend",
+		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path, Newest: s.Prefix + "joins",
 		Tables: s.all(tableNames()), Functions: s.all(functionNames()),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,7 +24,8 @@ type store struct {
 	cancel  context.CancelFunc
 	calls   map[string]string // the SQL of each function
 
-	silent   bool // news cannot be received
+	silent   bool        // news cannot be received
+	apart    atomic.Bool // an earlier release has made the functions, which take no lists
 	crowds   crowds
 	mode     pgx.QueryExecMode
 	unlogged atomic.Bool
@@ -37,6 +39,8 @@ func newStore(pool *pool, c *config) *store {
 		"end":      {"uuid"},
 		"join":     {"text", "text", "bigint", "uuid", "bigint", "uuid", "text", "bytea", "bigint", "boolean", "boolean", "boolean"},
 		"leave":    {"text", "uuid", "uuid", "boolean", "bigint", "boolean"},
+		"joins":    {"text[]", "text[]", "bigint[]", "uuid[]", "bigint[]", "uuid[]", "bytea[]"},
+		"leaves":   {"text[]", "uuid[]", "uuid[]", "boolean[]"},
 		"withdraw": {"text", "uuid", "uuid[]", "boolean"},
 		"shrink":   {"text", "uuid", "uuid", "bigint"},
 		"keep":     {"text", "uuid", "uuid", "text", "bigint"},
@@ -148,6 +152,13 @@ func rowsOn[T any](ctx context.Context, s *store, acquire func(context.Context) 
 	}, args...)
 	return all, err
 }
+
+// Traits: a list is a call of one function. One may wait for its commit, or for a server that does not answer.
+func (s *store) Traits() exchange.Traits {
+	return exchange.Traits{Together: perList, Patience: 5 * time.Millisecond}
+}
+
+const perList = 32
 
 // Close leaves a pool open that others use.
 func (s *store) Close() {

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -20,19 +19,10 @@ import (
 func TestManyGiveUpInOneExchange(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	pool := errtest.Must(pgxpool.New(ctx, pgtest.Start(t).URL()))(t)
-	t.Cleanup(pool.Close)
-	c := &config{}
-	noError(t, c.check())
-	s := newStore(poolOf(pool), c)
-	t.Cleanup(s.Close)
-	noError(t, s.open(ctx))
-	mine := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Owner: "test"}
+	s, mine := begunStore(t, pgtest.Start(t).URL(), pgx.QueryExecModeCacheStatement)
 	others := mine
 	others.ID = exchange.NewID()
-	for _, session := range []exchange.Session{mine, others} {
-		errtest.Must(s.Begin(ctx, session))(t)
-	}
+	errtest.Must(s.Begin(ctx, others))(t)
 	join := func(session exchange.Session) string {
 		t.Helper()
 		id := exchange.NewID()

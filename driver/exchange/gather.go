@@ -115,7 +115,9 @@ func (d *Driver) make(ctx context.Context, of laneOf, c Change) made {
 		return made{Answer{Err: d.failed(ctx, err)}, !sent, r.done}
 	}
 	if r.answer.Err == ErrAlone {
-		return d.alone(ctx, nil, c, free)
+		m := d.alone(ctx, nil, c, free)
+		m.unsent = false // the network may have brought the list twice, the first time with another outcome
+		return m
 	}
 	r.answer.Err = d.failed(ctx, r.answer.Err)
 	return made{Answer: r.answer}

@@ -1,0 +1,155 @@
+package pglock
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/errtest"
+	"github.com/interlock-go/interlock/internal/pgtest"
+)
+
+// begunStore is a store over a pool of its own, with a session.
+func begunStore(t *testing.T, url string, mode pgx.QueryExecMode) (*store, exchange.Session) {
+	t.Helper()
+	p := errtest.Must(pgxpool.ParseConfig(url))(t)
+	p.ConnConfig.DefaultQueryExecMode = mode
+	pool := errtest.Must(pgxpool.NewWithConfig(t.Context(), p))(t)
+	t.Cleanup(pool.Close)
+	c := &config{}
+	noError(t, c.check())
+	s := newStore(poolOf(pool), c)
+	t.Cleanup(s.Close)
+	noError(t, s.open(t.Context()))
+	o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Owner: "test"}
+	errtest.Must(s.Begin(t.Context(), o))(t)
+	return s, o
+}
+
+func joinOf(o exchange.Session, queue string) *exchange.Join {
+	return &exchange.Join{Session: o, Request: driver.Request{ID: exchange.NewID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}}
+}
+
+func leaveOf(j *exchange.Join, clean bool) *exchange.Leave {
+	return &exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID}, Session: j.Session, Clean: clean}
+}
+
+// together makes a list, which must not wait for what others do.
+func together(t *testing.T, s *store, changes ...exchange.Change) []exchange.Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	all := make([]exchange.Answer, len(changes))
+	s.Change(ctx, changes, func(i int, a exchange.Answer) { all[i] = a })
+	return all
+}
+
+// Promise: locks of different names that are free are taken and released by one call each, however the pool sends queries.
+func TestChangesOfDifferentLocksAreOneCall(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) {
+			s, o := begunStore(t, server.URL(), mode)
+			first, second := joinOf(o, "it's a {\"name\"}, \\ "+mode.String()), joinOf(o, "other "+mode.String())
+			first.Note = []byte{0, '"', '\\', '{', 255}
+			for _, a := range append(together(t, s, first), together(t, s, second)...) { // there are rows now
+				errtest.None(t, a.Err)
+			}
+			token := uint64(0)
+			for _, clean := range []bool{false, true} {
+				for i, a := range together(t, s, leaveOf(first, clean), leaveOf(second, true)) {
+					if a.Err != nil {
+						t.Fatalf("Leave %d: %+v", i, a)
+					}
+				}
+				first.ID, second.ID = exchange.NewID(), exchange.NewID()
+				all := together(t, s, first, second)
+				for i, a := range all {
+					if a.Err != nil || a.State != exchange.Held || a.Token <= token || a.Inherited != (i == 0 && !clean) {
+						t.Fatalf("Join %d after Leaves, clean: %v: %+v", i, clean, a)
+					}
+				}
+				token = max(all[0].Token, all[1].Token)
+			}
+			q := errtest.Must(s.Read(t.Context(), first.Queue, exchange.Follower{}))(t)
+			if len(q.Members) != 1 || q.Members[0].ID != first.ID || !bytes.Equal(q.Members[0].Note, first.Note) || !q.Members[0].Held {
+				t.Errorf("%+v", q)
+			}
+		})
+	}
+}
+
+// Promise: a change that is refused, or whose row is locked, is made alone, and costs the others of its list nothing.
+func TestWhatIsContendedIsMadeAlone(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	s, o := begunStore(t, server.URL(), pgx.QueryExecModeCacheStatement)
+	over := o
+	over.ID = exchange.NewID()
+	free := joinOf(o, "free")
+	for _, queue := range []string{"locked", "of the dead", "left"} {
+		j := joinOf(o, queue)
+		errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
+		errtest.None(t, exchange.Alone(t.Context(), s, leaveOf(j, true)).Err)
+	}
+	errtest.None(t, exchange.Alone(t.Context(), s, free).Err)
+	held, waits := joinOf(o, "held"), joinOf(o, "held")
+	for _, j := range []*exchange.Join{held, waits} {
+		errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
+	}
+	s.crowds.note("held", false)
+	raw := errtest.Must(pgx.Connect(t.Context(), server.URL()))(t)
+	t.Cleanup(func() { _ = raw.Close(context.Background()) })
+	errtest.Must(raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name = 'locked' FOR UPDATE"))(t)
+
+	never := leaveOf(joinOf(o, "left"), true)
+	for i, a := range together(t, s, leaveOf(free, true), never, leaveOf(held, true)) {
+		if want := []error{nil, exchange.ErrAlone, exchange.ErrAlone}[i]; a.Err != want {
+			t.Errorf("Leave %d: %v, want %v", i, a.Err, want)
+		}
+	}
+	again, other := joinOf(o, "free"), joinOf(o, "held")
+	other.Kind = driver.Semaphore
+	refused := together(t, s, joinOf(o, "locked"), joinOf(over, "of the dead"), other, again, joinOf(o, "new"), joinOf(o, "free"))
+	for i, a := range refused {
+		if made := i == 3 || i == 5; !made && a.Err != exchange.ErrAlone {
+			t.Errorf("Join %d: %+v", i, a)
+		}
+	}
+	if a, b := refused[3], refused[5]; (a.Err == nil) == (b.Err == nil) {
+		t.Errorf("two take a lock that is free: %+v, %+v", a, b)
+	}
+	errtest.Is(t, exchange.Alone(t.Context(), s, joinOf(over, "of the dead")).Err, driver.ErrSession)
+	errtest.Is(t, exchange.Alone(t.Context(), s, other).Err, driver.ErrMismatch)
+	errtest.Is(t, exchange.Alone(t.Context(), s, never).Err, driver.ErrGone)
+	errtest.None(t, exchange.Alone(t.Context(), s, leaveOf(held, true)).Err)
+	if got := errtest.Must(s.Look(t.Context(), o, []exchange.Ref{{Queue: "held", ID: waits.ID}}))(t); got[0].State != exchange.Held {
+		t.Errorf("the next one: %+v", got[0])
+	}
+}
+
+// Promise: with functions of an earlier release, which the user may not replace, each change is made alone.
+func TestFunctionsOfAnEarlierReleaseTakeNoLists(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, pgtest.User("app", ""))
+	begunStore(t, server.URL(), pgx.QueryExecModeCacheStatement)
+	server.SQL(`DROP FUNCTION interlock.joins, interlock.leaves; GRANT USAGE ON SCHEMA interlock TO app;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA interlock TO app`)
+	s, o := begunStore(t, server.URLOf("app", ""), pgx.QueryExecModeCacheStatement)
+	for range 2 {
+		for _, a := range together(t, s, joinOf(o, "a"), joinOf(o, "b")) {
+			errtest.Is(t, a.Err, exchange.ErrAlone)
+		}
+	}
+	if !s.apart.Load() {
+		t.Error("the server is asked again and again")
+	}
+	errtest.None(t, exchange.Alone(t.Context(), s, joinOf(o, "a")).Err)
+}
