@@ -6,6 +6,8 @@ import "github.com/interlock-go/interlock/backend/mysqllock/internal/database"
 const (
 	erDeadlock        = 1213
 	erLockWaitTimeout = 1205
+	erParse           = 1064
+	erCommit          = 1180
 	erCheckRead       = 1020 // MariaDB: the row is newer than the transaction's view of it
 	erUnknownVariable = 1193
 	erInterrupted     = 1317

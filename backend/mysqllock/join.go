@@ -9,10 +9,6 @@ import (
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
-func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
-	exchange.Each(ctx, s, changes, answer)
-}
-
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	if len(j.Kind) > 64 {
 		return st, driver.Invalid(fmt.Errorf("the kind %.20q… has more than 64 bytes", j.Kind))

@@ -32,8 +32,9 @@ type store struct {
 	ears    ears
 	ttl     atomic.Int64 // the shortest of all sessions
 
-	oneNode  bool // of a Galera cluster, for all clients
-	unproven bool // TLS takes whoever answers for the server
+	oneNode  bool        // of a Galera cluster, for all clients
+	apart    atomic.Bool // the server takes no lists
+	unproven bool        // TLS takes whoever answers for the server
 
 	walk   walk
 	crowds crowds
@@ -271,6 +272,11 @@ func id(s string) []byte {
 		return []byte(s) // as long as no ID: nothing is found
 	}
 	return b
+}
+
+// Traits: a list is one statement. One may wait for its commit, or for a server that does not answer.
+func (s *store) Traits() exchange.Traits {
+	return exchange.Traits{Together: perTogether, Patience: 5 * time.Millisecond}
 }
 
 func (s *store) Begin(ctx context.Context, n exchange.Session) (begun exchange.Begun, err error) {

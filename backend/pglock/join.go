@@ -10,7 +10,7 @@ import (
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
 
-// Change makes changes of different queues in one call, if nobody else is in the queues and has locked their rows. The
+// Change makes changes of different queues without other tickets in one call, if their rows are free. The
 // others go alone.
 func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
 	if exchange.OneQueue(changes) {
@@ -59,21 +59,23 @@ func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Ans
 		return
 	}
 	made, err := rows[[]int64](ctx, s, name, args...)
-	if database.Missing(err) {
+	switch {
+	case database.Missing(err):
 		s.apart.Store(true)
 		made, err = nil, nil
+	case err != nil:
+		made = nil // it may say so of the commit
 	}
 	answers := make([]exchange.Answer, len(l.places))
 	for i := range answers {
 		answers[i].Err = cmp.Or(err, exchange.ErrAlone)
 	}
 	for _, m := range made {
-		switch {
-		case len(m) == 3:
-			answers[m[0]-1] = exchange.Answer{Status: exchange.Status{State: exchange.Held, Token: uint64(m[1]), Inherited: m[2] != 0}}
-		default:
-			answers[m[0]-1] = exchange.Answer{}
+		a := exchange.Answer{}
+		if len(m) == 3 {
+			a.Status = exchange.Status{State: exchange.Held, Token: uint64(m[1]), Inherited: m[2] != 0}
 		}
+		answers[m[0]-1] = a
 	}
 	for i, a := range answers {
 		answer(l.places[i], a)
