@@ -12,20 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Promise: a signal that ends an acquire which waits leaves nothing in line.
-func TestASignalWhileAcquireWaitsLeavesNothing(t *testing.T) {
+// Promise: a signal that ends a command which waits leaves nothing in line.
+func TestASignalThatEndsAWaitLeavesNothing(t *testing.T) {
 	t.Parallel()
-	url := testURL(t, "")
-	if out, err := cli(t, url, "acquire", "--hold", "1h", "a").Output(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	waiter := start(t, url, "acquire", "--hold", "1h", "a")
-	waits(t, url, "a")
-	_ = waiter.Process.Signal(syscall.SIGINT)
-	waiter.ends(exitSignal+int(syscall.SIGINT), soon)
-	out, err := cli(t, url, "show", "--json", "a").Output()
-	if err != nil || strings.Count(string(out), `"id"`) != 1 {
-		t.Errorf("%v: not the holder alone is left: %s", err, out)
+	for signal, command := range map[syscall.Signal][]string{
+		syscall.SIGINT:  {"acquire", "--hold", "1h", "a"},
+		syscall.SIGTERM: {"run", "a", "--", "true"},
+	} {
+		url := testURL(t, "")
+		if out, err := cli(t, url, "acquire", "--hold", "1h", "a").Output(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		waiter := start(t, url, command...)
+		waits(t, url, "a")
+		_ = waiter.Process.Signal(signal)
+		waiter.ends(exitSignal+int(signal), soon)
+		out, err := cli(t, url, "show", "--json", "a").Output()
+		if err != nil || strings.Count(string(out), `"id"`) != 1 {
+			t.Errorf("%v: not the holder alone is left: %s", err, out)
+		}
 	}
 }
 

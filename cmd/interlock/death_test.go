@@ -76,42 +76,6 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 	}
 }
 
-// A waiting interlock that is told to end leaves no place in line behind.
-func TestSignalEndsTheWait(t *testing.T) {
-	t.Parallel()
-	url, dir := testURL(t, ""), t.TempDir()
-	holder := cli(t, url, "run", "a", "--", "job", "wait", filepath.Join(dir, "held"))
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	busy.Until(t, "the lock is held", func() bool {
-		_, err := os.Stat(filepath.Join(dir, "held"))
-		return err == nil
-	})
-	waiter := cli(t, url, "run", "a", "--", "true")
-	if err := waiter.Start(); err != nil {
-		t.Fatal(err)
-	}
-	members := func() int {
-		out, _ := cli(t, url, "show", "--json", "a").Output()
-		return strings.Count(string(out), `"id"`)
-	}
-	busy.Until(t, "another one waits", func() bool { return members() == 2 })
-	_ = waiter.Process.Signal(syscall.SIGTERM)
-	var exit *exec.ExitError
-	if err := waiter.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitSignal+int(syscall.SIGTERM) {
-		t.Errorf("interlock exited with %v, not with 128+15: %s", err, waiter.Stderr)
-	}
-	if n := members(); n != 1 {
-		t.Errorf("%d members are left, not the holder alone", n)
-	}
-	// The job gets the signals that interlock gets.
-	_ = holder.Process.Signal(syscall.SIGUSR1)
-	if err := holder.Wait(); err != nil {
-		t.Errorf("the job did not get the signal: %v", err)
-	}
-}
-
 // The time of --at-least goes on after the job, and after interlock.
 func TestAtLeastKeepsOthersOutAfterAShortJob(t *testing.T) {
 	t.Parallel()
