@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/rivo/uniseg"
 
 	"github.com/interlock-go/interlock"
@@ -133,7 +134,7 @@ func fill(lines [][]span, n int) [][]span {
 	return lines[:max(0, n)]
 }
 
-func (m *topModel) whole(text string, l look) []span { return []span{{0, m.width, text, l}} }
+func (m *topModel) whole(line string, l look) []span { return []span{{0, m.width, line, l}} }
 
 // head is the two lines of figures.
 func (m *topModel) head() [][]span {
@@ -370,24 +371,14 @@ func (m *topModel) question() string {
 func (m *topModel) low() bool { return m.height < 16 }
 
 // text is a text in lines that fit. A low screen has no empty ones.
-func (m *topModel) text(text string) (lines [][]span) {
-	for paragraph := range strings.Lines(text) {
-		words := strings.Fields(paragraph)
-		if len(words) == 0 && m.low() {
+func (m *topModel) text(all string) (lines [][]span) {
+	for paragraph := range strings.Lines(all) {
+		if paragraph = strings.TrimSpace(paragraph); paragraph == "" && m.low() {
 			continue
 		}
-		line := ""
-		for _, word := range words {
-			if line != "" && uniseg.StringWidth(line+" "+word) > m.width {
-				lines, line = append(lines, m.whole(line, lookPlain)), ""
-			}
-			line = strings.TrimPrefix(line+" "+word, " ")
-			for uniseg.StringWidth(line) > m.width && m.width > 1 {
-				begin := strings.TrimSuffix(fit(line, m.width), "…")
-				lines, line = append(lines, m.whole(begin, lookPlain)), strings.TrimPrefix(line, begin)
-			}
+		for line := range strings.SplitSeq(text.WrapSoft(paragraph, max(1, m.width)), "\n") {
+			lines = append(lines, m.whole(strings.TrimRight(line, " "), lookPlain))
 		}
-		lines = append(lines, m.whole(line, lookPlain))
 	}
 	return lines
 }
