@@ -122,23 +122,23 @@ func (m *Metrics) text() []byte {
 		case f.Kind == tally.Counter:
 			name += "_total"
 		}
-		p.begin(family{name, string(f.Kind), f.Help})
+		var blocks []string
 		for _, g := range gauges {
 			if f.Of != nil {
-				p.sample(labels(g.Labels, ""), f.Of(g))
+				blocks = append(blocks, line(name, labels(g.Labels, ""), f.Of(g)))
 			}
 		}
 		for at, n := range counters {
 			if at.Figure == f {
-				p.sample(labels(at.Labels, at.outcome), n)
+				blocks = append(blocks, line(name, labels(at.Labels, at.outcome), n))
 			}
 		}
 		for at, h := range histograms {
 			if at.Figure == f {
-				p.histogram(labels(at.Labels, at.outcome), h)
+				blocks = append(blocks, h.lines(name, labels(at.Labels, at.outcome)))
 			}
 		}
-		p.end()
+		p.family(name, string(f.Kind), f.Help, blocks)
 	}
-	return p.text
+	return p.Bytes()
 }

@@ -26,34 +26,33 @@ func WriteQueues(w io.Writer, queues []interlock.Queue) error {
 	}
 	var p page
 	for _, f := range []struct {
-		family
-		of func(interlock.Queue) (float64, bool)
+		name, help string
+		of         func(interlock.Queue) (float64, bool)
 	}{
-		{family{"interlock_lock_holders", "gauge", "Who holds the lock now."},
+		{"interlock_lock_holders", "Who holds the lock now.",
 			func(q interlock.Queue) (float64, bool) { return count(len(q.Holders)) }},
-		{family{"interlock_lock_oldest_holder_age_seconds", "gauge", "How long ago the oldest holder asked for the lock."},
+		{"interlock_lock_oldest_holder_age_seconds", "How long ago the oldest holder asked for the lock.",
 			func(q interlock.Queue) (float64, bool) { return oldest(q.Holders) }},
-		{family{"interlock_lock_waiters", "gauge", "Who waits for the lock now."},
+		{"interlock_lock_waiters", "Who waits for the lock now.",
 			func(q interlock.Queue) (float64, bool) { return count(len(q.Waiters)) }},
-		{family{"interlock_lock_oldest_waiter_age_seconds", "gauge", "How long ago the oldest waiter asked for the lock."},
+		{"interlock_lock_oldest_waiter_age_seconds", "How long ago the oldest waiter asked for the lock.",
 			func(q interlock.Queue) (float64, bool) { return oldest(q.Waiters) }},
-		{family{"interlock_lock_overruns", "gauge", "Leases that were lost though the work under them goes on."},
+		{"interlock_lock_overruns", "Leases that were lost though the work under them goes on.",
 			func(q interlock.Queue) (float64, bool) { return count(len(q.Overruns)) }},
 	} {
-		p.begin(f.family)
+		var blocks []string
 		seen := map[string]bool{} // two samples of one series would spoil the page
 		for _, q := range queues {
 			at := join(label("kind", q.Kind), label("name", q.Name))
 			if value, known := f.of(q); known && !seen[at] {
 				seen[at] = true
-				p.sample(at, value)
+				blocks = append(blocks, line(f.name, at, value))
 			}
 		}
-		p.end()
+		p.family(f.name, "gauge", f.help, blocks)
 	}
-	p.begin(family{"interlock_locks_left_out", "gauge", "Locks that are not shown, since there are too many."})
-	p.sample("", float64(out))
-	p.end()
-	_, err := w.Write(p.text)
+	const left = "interlock_locks_left_out"
+	p.family(left, "gauge", "Locks that are not shown, since there are too many.", []string{line(left, "", float64(out))})
+	_, err := w.Write(p.Bytes())
 	return err
 }

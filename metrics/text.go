@@ -10,23 +10,18 @@ import (
 	"github.com/interlock-go/interlock/internal/tally"
 )
 
-// page is text in the format of Prometheus, family by family.
-type page struct {
-	text   []byte
-	of     family
-	blocks []string // of the family: a sample, or all of a histogram
+// page is text in the format of Prometheus.
+type page struct{ bytes.Buffer }
+
+// family writes a family that has samples. A block is a sample, or all of a histogram.
+func (p *page) family(name, kind, help string, blocks []string) {
+	if len(blocks) > 0 {
+		slices.Sort(blocks)
+		fmt.Fprintf(p, "# HELP %s %s\n# TYPE %s %s\n%s", name, help, name, kind, strings.Join(blocks, ""))
+	}
 }
 
-type family struct{ name, kind, help string }
-
-func (p *page) begin(f family) { p.of, p.blocks = f, nil }
-
-// sample adds a line.
-func (p *page) sample(labels string, value float64) {
-	p.blocks = append(p.blocks, line(p.of.name, labels, value))
-}
-
-func (p *page) histogram(labels string, h *histogram) {
+func (h *histogram) lines(name, labels string) string {
 	var b strings.Builder
 	var all uint64
 	for i, n := range h.buckets {
@@ -35,25 +30,9 @@ func (p *page) histogram(labels string, h *histogram) {
 		if i < len(tally.Buckets) {
 			le = strconv.FormatFloat(tally.Buckets[i], 'g', -1, 64)
 		}
-		b.WriteString(line(p.of.name+"_bucket", join(labels, label("le", le)), float64(all)))
+		b.WriteString(line(name+"_bucket", join(labels, label("le", le)), float64(all)))
 	}
-	b.WriteString(line(p.of.name+"_sum", labels, h.sum))
-	b.WriteString(line(p.of.name+"_count", labels, float64(all)))
-	p.blocks = append(p.blocks, b.String())
-}
-
-// end writes the family, if it has samples.
-func (p *page) end() {
-	if len(p.blocks) == 0 {
-		return
-	}
-	slices.Sort(p.blocks)
-	b := bytes.NewBuffer(p.text)
-	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", p.of.name, p.of.help, p.of.name, p.of.kind)
-	for _, block := range p.blocks {
-		b.WriteString(block)
-	}
-	p.text = b.Bytes()
+	return b.String() + line(name+"_sum", labels, h.sum) + line(name+"_count", labels, float64(all))
 }
 
 func line(name, labels string, value float64) string {
