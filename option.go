@@ -90,7 +90,7 @@ const (
 
 // ExpiresAfter acquires for a fixed time from the grant. The lease is not renewed,
 // outlives the client, and can be released by another process (see
-// [Client.Adopt]). See [Lease.Extend].
+// [Client.Adopt]). See [Lease.Extend]. A bound on a lease that is renewed is [AtMost].
 //
 // d is a millisecond to fifty years. A time that is over before the answer of the backend comes is no use:
 // Acquire tries again until ctx ends.
