@@ -313,6 +313,12 @@ func (t *trial) useAll(what string, at func(string) string) (opened bool) {
 				_ = do(brief)
 				stop()
 			}
+			if opened {
+				call.Store("several at once")
+				brief, stop := context.WithTimeout(ctx, 200*time.Millisecond)
+				atOnce(t, what, brief, s)
+				stop()
+			}
 			call.Store("Check")
 			d.Check(ctx)
 		}
@@ -324,6 +330,19 @@ func (t *trial) useAll(what string, at func(string) string) (opened bool) {
 		t.Errorf("%s answers: %s goes on long after the end of its context", what, call.Load())
 		return false
 	}
+}
+
+// atOnce makes changes that may go together.
+func atOnce(t *trial, what string, ctx context.Context, s driver.Session) {
+	var all sync.WaitGroup
+	for k := range 8 {
+		all.Go(func() {
+			if tk, err := s.Join(ctx, t.exclusive(fmt.Sprint(what, k))); err == nil {
+				_ = s.Leave(ctx, tk, true)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // bounded looks at the memory of the process until it is stopped, and fails the rule if there is so much more.

@@ -155,6 +155,9 @@ func (s *store) changeTogether(ctx context.Context, c *sql.Conn, text string, l 
 		}
 		return 0, nil // it had no effect
 	}
+	if err == nil && (made.changed < 0 || made.changed > int64(len(l.places))) {
+		err = errAnswer
+	}
 	return int(made.changed), err
 }
 

@@ -3,6 +3,8 @@ package pglock
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/pglock/internal/database"
@@ -35,8 +37,8 @@ func (s *store) Change(ctx context.Context, changes []exchange.Change, answer fu
 			answer(i, exchange.Answer{Err: exchange.ErrAlone})
 		}
 	}
-	s.call(ctx, &joins, answer, "joins", joins.queues, joins.kinds, joins.capacities, joins.ids, joins.units, joins.sessions, joins.notes)
-	s.call(ctx, &leaves, answer, "leaves", leaves.queues, leaves.ids, leaves.sessions, leaves.cleans)
+	s.call(ctx, &joins, answer, "joins", 3, joins.queues, joins.kinds, joins.capacities, joins.ids, joins.units, joins.sessions, joins.notes)
+	s.call(ctx, &leaves, answer, "leaves", 1, leaves.queues, leaves.ids, leaves.sessions, leaves.cleans)
 }
 
 // list is the columns of what a function is to make.
@@ -53,8 +55,9 @@ func (l *list) add(i int, queue, id, session string) {
 	l.ids, l.sessions = append(l.ids, id), append(l.sessions, session)
 }
 
-// call calls a function that makes a list, and answers each of the list.
-func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Answer), name string, args ...any) {
+// call calls a function that makes a list, and answers each of the list. The function says so many numbers of each that
+// it has made.
+func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Answer), name string, numbers int, args ...any) {
 	if len(l.places) == 0 {
 		return
 	}
@@ -65,6 +68,8 @@ func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Ans
 		made, err = nil, nil
 	case err != nil:
 		made = nil // it may say so of the commit
+	case slices.ContainsFunc(made, func(m []int64) bool { return len(m) != numbers || m[0] < 1 || m[0] > int64(len(l.places)) }):
+		made, err = nil, fmt.Errorf("postgres: %s has answered what it was not asked", name)
 	}
 	answers := make([]exchange.Answer, len(l.places))
 	for i := range answers {
@@ -72,7 +77,7 @@ func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Ans
 	}
 	for _, m := range made {
 		a := exchange.Answer{}
-		if len(m) == 3 {
+		if numbers == 3 {
 			a.Status = exchange.Status{State: exchange.Held, Token: uint64(m[1]), Inherited: m[2] != 0}
 		}
 		answers[m[0]-1] = a
