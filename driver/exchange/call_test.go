@@ -277,6 +277,9 @@ func TestWithdrawalsAreGathered(t *testing.T) {
 		if n := len(s.begun); n != 2 || s.many.Load() != 10 {
 			t.Errorf("%d exchanges, the last for %d tickets", n, s.many.Load())
 		}
+		if n := s.d.Lanes(); n != 0 {
+			t.Errorf("%d lanes are kept in mind", n)
+		}
 	})
 }
 

@@ -58,6 +58,13 @@ func (d *Driver) JoinQueues() int {
 	return len(d.joins.queues)
 }
 
+// Lanes counts the lanes.
+func (d *Driver) Lanes() int {
+	d.gathering.Lock()
+	defer d.gathering.Unlock()
+	return len(d.lanes)
+}
+
 // Settle has a queue settled.
 func (d *Driver) Settle(queue string) { d.settle(queue) }
 
