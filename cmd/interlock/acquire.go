@@ -41,8 +41,7 @@ Exit status:
 		Example: `  read -r id token <<<"$(interlock acquire --hold 10m nightly)"
   interlock extend nightly "$id" 10m
   interlock release nightly "$id"`,
-		Args:              takes("NAME"),
-		ValidArgsFunction: completeNames(o),
+		Args: takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if hold <= 0 {
 				return usage("--hold is missing: for how long, such as 10m? (run keeps a lock as long as a command runs)")

@@ -40,6 +40,5 @@ The job's environment and the exit status are those of run.`,
 	cmd.Flags().StringVar(&value, "value", fmt.Sprintf("%s:%d", host, os.Getpid()), "what observers see of this candidate")
 	cmd.Flags().Lookup("value").DefValue = "host:pid"
 	_ = cmd.Flags().MarkHidden("note") // the value is the note
-	cmd.ValidArgsFunction = completeNames(o)
 	return cmd
 }

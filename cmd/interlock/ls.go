@@ -41,11 +41,7 @@ func newLs(o *options) *cobra.Command {
 each holder, and for each program that works on after it has lost its lock. With --all it also
 lists the values that exist, and the latches and barriers that are set. With --json it writes an
 array of objects, each as show writes it.`,
-		ValidArgsFunction: completeNames(o),
 		RunE: o.with(func(ctx context.Context, t task) error {
-			if err := checked(choice); err != nil {
-				return err
-			}
 			l, left := listed(ctx, t.Client, t.name)
 			l = choice.Of(l, time.Now())
 			var kept []view.Stored

@@ -22,7 +22,6 @@ func newObserve(o *options) *cobra.Command {
 		Short: "Show who leads an election, and every change, until interrupted",
 		Long: `Observe writes a line for the leader, and another after every change: the time, the
 value that the leader has set or campaigns with, and its owner; "-" if nobody leads.`,
-		ValidArgsFunction: completeNames(o),
 		RunE: o.streams(func(ctx context.Context, t task) error {
 			for leader, err := range t.Election(t.name).Observe(ctx) {
 				if err != nil {

@@ -32,9 +32,6 @@ one after the other, and unset it.`
 	c.Example = `  interlock permits set exports 8      eight from now on, whatever programs say
   interlock permits get exports        which number is in force
   interlock permits unset exports      once all programs say eight`
-	for _, sub := range c.Commands() {
-		sub.ValidArgsFunction = completeNames(o)
-	}
 	return c
 }
 

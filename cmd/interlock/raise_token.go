@@ -34,7 +34,6 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 		SuggestFor: []string{"token"},
 		Example: `  interlock admin raise-token --all --ahead 24h        before the first lock on a new ZooKeeper
   interlock admin raise-token nightly 740912345678     one lock, above a token that was seen`,
-		ValidArgsFunction: completeNames(o),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if all {
 				return takes("[FLOOR]")(cmd, args)

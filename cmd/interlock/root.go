@@ -108,7 +108,7 @@ belongs into a file: ps shows that of --url to everybody.
 	for _, c := range completion.Commands() {
 		c.Args = takes()
 	}
-	takeWhatTheyUse(root)
+	takeWhatTheyUse(o, root)
 	return root
 }
 
@@ -168,13 +168,17 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// takeWhatTheyUse has the commands below cmd take the arguments that their Use says, unless there is a -- in it.
-func takeWhatTheyUse(cmd *cobra.Command) {
+// takeWhatTheyUse has the commands below cmd take the arguments that their Use says, unless there is a -- in it, and offer
+// names of locks where it says NAME or PREFIX.
+func takeWhatTheyUse(o *options, cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
+		if c.ValidArgsFunction == nil && (strings.Contains(c.Use, "NAME") || strings.Contains(c.Use, "PREFIX")) {
+			c.ValidArgsFunction = completeNames(o)
+		}
 		if c.Args == nil && !strings.Contains(c.Use, "--") {
 			c.Args = takes(strings.Fields(c.Use)[1:]...)
 		}
-		takeWhatTheyUse(c)
+		takeWhatTheyUse(o, c)
 	}
 }
 

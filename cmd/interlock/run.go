@@ -164,6 +164,5 @@ busy, warning, lost, unreleased or ended.`,
 	kind.add(cmd)
 	durationVar(cmd.Flags(), &atLeast, "at-least", "", "keep the lock this long, even if the command ends sooner")
 	durationVar(cmd.Flags(), &oncePer, "once-per", "", "run nothing if the command has run well in this time, on any machine")
-	cmd.ValidArgsFunction = completeNames(o)
 	return cmd
 }

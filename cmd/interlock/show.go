@@ -19,7 +19,6 @@ func newShow(o *options) *cobra.Command {
 		Short:      "Show who holds a lock and who waits for it, in order",
 		Long: `Show shows who holds the lock NAME, who waits for it, in order, and which programs work on after
 they have lost it; and the barrier, the latch and the value of that name, if there are any.`,
-		ValidArgsFunction: completeNames(o),
 		RunE: o.with(func(ctx context.Context, t task) error {
 			n, err := view.Named(ctx, t.Client, t.name)
 			switch {

@@ -30,11 +30,7 @@ keys sort, filter, revoke and evict; ? shows them all. It reads the backend once
 and for a tenth of the time at most. Without a terminal, take watch.`,
 		Example: `  interlock top                 all locks, most waiters first
   interlock top --older 1h jobs/`,
-		ValidArgsFunction: completeNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checked(choice); err != nil {
-				return err
-			}
 			if out := cmd.OutOrStdout(); o.json || !isTerminal(out) || !isTerminal(os.Stdin) || os.Getenv("TERM") == "dumb" {
 				return usage("top needs a terminal that it can draw on: take interlock watch")
 			}

@@ -29,11 +29,7 @@ something else has changed than the time. On a terminal, top shows more, and tak
 		Example: `  interlock watch nightly       who holds nightly, who waits
   interlock watch jobs/         all locks whose names begin with jobs/
   interlock watch --json        all locks, an object after every change`,
-		ValidArgsFunction: completeNames(o),
 		RunE: o.streams(func(ctx context.Context, t task) error {
-			if err := checked(choice); err != nil {
-				return err
-			}
 			w := watcher{o: o, c: t.Client, out: t.cmd.OutOrStdout(), choice: choice}
 			live := !o.json && isTerminal(w.out)
 			switch {
