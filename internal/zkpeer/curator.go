@@ -32,11 +32,11 @@ var jars = [][2]string{
 	{"libjackson2-core-java", "jackson-core.jar"},
 }
 
-// Every JVM gets these flags: it starts fast and leaves the machine to others, says warnings, and leaves no files behind.
-var flags = []string{"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
+// always are the flags of every JVM: it says warnings, and leaves no files behind.
+var always = []string{"-XX:-UsePerfData", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
 
 // java is the command that runs a peer from dir.
-func java(dir string, args ...string) (*exec.Cmd, error) {
+func java(dir string, flags []string, args ...string) (*exec.Cmd, error) {
 	path, err := classPath(jarFolder)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func java(dir string, args ...string) (*exec.Cmd, error) {
 			return nil, err
 		}
 	}
-	all := slices.Concat(flags, []string{"-cp", dir + string(filepath.ListSeparator) + path, "Main"}, args)
+	all := slices.Concat(flags, always, []string{"-cp", dir + string(filepath.ListSeparator) + path, "Main"}, args)
 	return exec.Command(binary, all...), nil
 }
 

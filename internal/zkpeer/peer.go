@@ -68,7 +68,7 @@ func (p *Peer) belongTo(t testing.TB, err error) *Peer {
 // caller has to Kill it.
 func RunCurator(dir, servers string, opts ...Option) (*Peer, error) {
 	set := apply(opts)
-	cmd, err := java(dir, servers, set.timeout())
+	cmd, err := java(dir, set.flags, servers, set.timeout())
 	if err != nil {
 		return nil, err
 	}
