@@ -27,7 +27,7 @@ import (
 //
 // Each is a package in the folder backend. Every URL takes the options ttl, prefix and owner; what
 // else a backend takes stands in its documentation. Open fails at once, with
-// the reason, if the URL is wrong or the backend cannot be reached, or refuses what
+// the reason, if the URL is wrong or the backend cannot be reached (ErrUnavailable), or refuses what
 // locks need: [Check] says what that is. A server that says that it is not ready, such as
 // one that starts or has no leader, is asked again for five seconds. ctx bounds the opening only.
 func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error) {
@@ -47,9 +47,17 @@ func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("interlock: open %s: %w", u, public(err))
+		return nil, fmt.Errorf("interlock: open %s: %w", u, notOpen(err))
 	}
 	return c, nil
+}
+
+// notOpen is the error of a backend that does not open. What may pass is an outage.
+func notOpen(err error) error {
+	if err = public(err); driver.IsPermanent(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &unavailable{[]error{err}, err.Error()}
 }
 
 // passesWithin is for how long a server that is not ready is asked again.
@@ -136,7 +144,7 @@ func New(ctx context.Context, d driver.Driver, opts ...ClientOption) (*Client, e
 	}
 	c, err := start(ctx, d, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("interlock: open: %w", public(err))
+		return nil, fmt.Errorf("interlock: open: %w", notOpen(err))
 	}
 	return c, nil
 }

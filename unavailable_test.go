@@ -201,10 +201,26 @@ func TestOpenWaitsForAServerThatIsNotReady(t *testing.T) {
 				ok(t, client.Close())
 			} else {
 				wantErr(t, err, errElects)
+				if wantErr(t, err, interlock.ErrUnavailable); !interlock.Retryable(err) {
+					t.Errorf("%s: %v is not retryable", c.name, err)
+				}
 			}
 			if most := min(c.time, 7*time.Second); took > most || c.ok && took < c.ready {
 				t.Errorf("%s: after %v", c.name, took)
 			}
 		})
+	}
+}
+
+// A URL that is wrong is no outage, and whoever cancels is told so.
+func TestAWrongURLIsNoOutage(t *testing.T) {
+	silentThen.Store(true)
+	notReady.Store(0)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, err := range []error{errOf(interlock.Open(ctx, "mem:?nosuch=1")), errOf(interlock.Open(cancelled, "elects:"))} {
+		if err == nil || errors.Is(err, interlock.ErrUnavailable) || interlock.Retryable(err) {
+			t.Errorf("%v", err)
+		}
 	}
 }

@@ -75,6 +75,14 @@ var hostile = map[string]func(testing.TB) World{
 		}
 		return d.Driver.Watch(ctx, name, after)
 	}}),
+	"SilentHost": func(t testing.TB) World { // waits for as long as its caller
+		w := overHTTP(mutant{})(t)
+		w.Via = func(ctx context.Context, _ func(string) string) (driver.Driver, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return w
+	},
 	"Mute": func(t testing.TB) World { // has another way to the server
 		w := overHTTP(mutant{})(t)
 		w.Via = func(ctx context.Context, _ func(string) string) (driver.Driver, error) { return w.Open(ctx) }

@@ -28,6 +28,7 @@ var inOneProcess = map[string]string{
 	"OtherUser":             noOthers,
 	"NeighbourInTheProcess": noOthers,
 	"Impostor":              noNetwork,
+	"SilentHost":            noNetwork,
 	"Deaf":                  noNetwork,
 	"Mute":                  noNetwork,
 }

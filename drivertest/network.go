@@ -284,6 +284,25 @@ var _ = rules.Add(rule{Name: "Impostor", Hook: "Via", Alone: true, Says: []strin
 	stop()
 })
 
+var _ = rules.Add(rule{Name: "SilentHost", Hook: "Via", Says: []string{
+	"A host that takes connections and says nothing is given up without the end of a context.",
+}}, func(t *trial) {
+	at := testserver.Answer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	ctx, cancel := context.WithTimeout(t.Ctx, limit)
+	defer cancel()
+	d, err := t.world.Via(ctx, func(string) string { return at })
+	if err == nil {
+		_, err = d.Open(ctx, driver.SessionOptions{TTL: time.Minute})
+		_ = d.Close()
+	}
+	switch {
+	case err == nil:
+		t.Error("a session begins where nothing answers")
+	case ctx.Err() != nil:
+		t.Errorf("it is not given up: %v", err)
+	}
+})
+
 // useAll makes every call, whatever becomes of it, and reports whether there was a session.
 func (t *trial) useAll(what string, at func(string) string) (opened bool) {
 	ctx, cancel := context.WithTimeout(t.Ctx, 1500*time.Millisecond)

@@ -49,14 +49,16 @@ func addresses(u *interlock.URL) []address {
 // connector connects to the first server of several that answers and can be written to.
 type connector struct {
 	each []driver.Connector
+	at   []address
 	of   driver.Driver
-	made atomic.Int64 // connections that there are
+	long time.Duration // for a host to answer
+	made atomic.Int64  // connections that there are
 }
 
 // newConnector makes one. With askKey a server without TLS may be asked for the key by which the
 // password is encrypted.
 func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, error) {
-	k := &connector{}
+	k := &connector{at: all, long: c.Timeout}
 	for _, a := range all {
 		one := c.Clone()
 		one.Net, one.Addr, one.DialFunc = a.network, a.addr, dial
@@ -77,24 +79,39 @@ func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, erro
 func (k *connector) Driver() driver.Driver { return k.of }
 
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	if len(k.each) == 1 {
-		return k.connect(ctx, k.each[0])
-	}
 	var all []error
-	for _, one := range k.each {
-		conn, err := k.connect(ctx, one)
+	for i := range k.each {
+		conn, err := k.host(ctx, i)
 		if err == nil {
-			if err = writable(ctx, conn); err == nil {
-				return conn, nil
-			}
-			_ = conn.Close()
+			return conn, nil
 		}
-		all = append(all, err)
-		if ctx.Err() != nil {
+		if all = append(all, err); ctx.Err() != nil {
 			break
 		}
 	}
+	if len(all) == 1 {
+		return nil, all[0]
+	}
 	return nil, errors.Join(all...)
+}
+
+// host connects to one. The MySQL driver bounds how long a connection takes, and not for how long the server says nothing on it.
+func (k *connector) host(parent context.Context, i int) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(parent, k.long)
+	defer cancel()
+	conn, err := k.connect(ctx, k.each[i])
+	if err == nil && len(k.each) > 1 {
+		if err = writable(ctx, conn); err != nil {
+			_ = conn.Close()
+		}
+	}
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil && parent.Err() == nil:
+		return nil, fmt.Errorf("mysql: %s: no answer within %v (dial_timeout)", k.at[i].addr, k.long)
+	}
+	return nil, err
 }
 
 // misread is how often a server's greeting is asked for again. MariaDB's ed25519 sends a

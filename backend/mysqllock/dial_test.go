@@ -2,6 +2,8 @@ package mysqllock_test
 
 import (
 	"bytes"
+	"io"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -31,6 +33,18 @@ func TestUnixSocket(t *testing.T) {
 		} else if !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: it is not said what is wrong: %v", at, err)
 		}
+	}
+}
+
+// Promise: a host that takes connections and says nothing is left for the next one.
+func TestASilentHostIsLeftForTheNext(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	silent := testserver.Answer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	_, one := session(t, "mysql://app:secret@"+silent+","+s.Addr+"/locks?dial_timeout=1s")
+	joined(t, one, mutex("m", 1), true)
+	if _, err := open(t.Context(), "mysql://app:secret@"+silent+"/locks?dial_timeout=100ms"); err == nil || !strings.Contains(err.Error(), silent+": no answer within 100ms") {
+		t.Errorf("%v; want an error that names the host", err)
 	}
 }
 

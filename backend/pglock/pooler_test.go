@@ -29,7 +29,7 @@ var longBehindAPooler = []string{
 // connection. All rules are run, in each shape, if PGLOCK_POOLER is all.
 func TestConformanceBehindAPooler(t *testing.T) {
 	left := map[string]string{}
-	for _, rule := range []string{"Stranger", "NoRights", "Member", "OtherUser", "NeighbourInTheProcess", "Impostor", "Deaf", "Mute"} {
+	for _, rule := range []string{"Stranger", "NoRights", "Member", "OtherUser", "NeighbourInTheProcess", "Impostor", "SilentHost", "Deaf", "Mute"} {
 		left[rule] = "TestConformance, without a pooler"
 	}
 	shape := ""

@@ -55,7 +55,7 @@ func TestConformanceBehindSentinels(t *testing.T) {
 // inACluster are rules that have other scripts run than uses, and go further than connections.
 var inACluster = []string{
 	"Shrink", "Inherited", "KeepByAnotherSession", "RenewOfAStray", "KeptTicketsEndCleanly", "EvictionOfAHeldTicket", "Force", "LeaveBeforeItsJoin", "Crowd",
-	"ManyQueues", "Stranger", "NoRights", "Member", "Impostor", "Deaf", "Mute", "Repeater", "UnreachableBackend",
+	"ManyQueues", "Stranger", "NoRights", "Member", "Impostor", "SilentHost", "Deaf", "Mute", "Repeater", "UnreachableBackend",
 }
 
 var connections = []string{

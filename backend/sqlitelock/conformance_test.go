@@ -26,6 +26,7 @@ func TestConformance(t *testing.T) {
 			"Repeater":         "no network brings anything twice",
 			"Stranger":         noServer,
 			"Impostor":         noServer,
+			"SilentHost":       noServer,
 			"Deaf":             noServer,
 			"Mute":             noServer,
 			"NoRights":         "who may not open the files opens nothing: OtherUser",

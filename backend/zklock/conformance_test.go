@@ -92,7 +92,7 @@ var cannotLend = map[string]string{
 var notOfSemaphores = []string{
 	"Cells", "CellSize", "CellContention", "ConcurrentCells", "DeletedCells", "ManyCells", "NamesOfCells", "LongNamesOfCells",
 	"SwapComparesVersions", "SwapIsIdempotent", "Watch", "WatchIsTold", "WatchNeverMissesTheLast",
-	"Check", "Deaf", "Mute", "Impostor", "Member", "RecentProofs", "SessionIDs", "SessionTTL", "UnreachableBackend",
+	"Check", "Deaf", "Mute", "Impostor", "SilentHost", "Member", "RecentProofs", "SessionIDs", "SessionTTL", "UnreachableBackend",
 }
 
 const notResized = "none of Curator's programs would learn of another number"

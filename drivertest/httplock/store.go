@@ -100,6 +100,8 @@ func inCell(exchange, name string) string { return exchange + "?cell=" + url.Que
 
 // Begin makes no row: owner, TTL and mailbox of the session are in the row of each ticket.
 func (s *store) Begin(ctx context.Context, _ exchange.Session) (exchange.Begun, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Second, errors.New("the server says nothing"))
+	defer cancel()
 	_, err := s.Clock(ctx)
 	return exchange.Begun{}, err
 }

@@ -116,6 +116,7 @@ var unsupported = map[string]string{
 	"OtherUser":             members,
 	"NeighbourInTheProcess": members,
 	"Impostor":              members,
+	"SilentHost":            members,
 	"Deaf":                  members,
 	"Mute":                  members,
 	"LeaveGrantsTheNext":    later,
