@@ -47,7 +47,8 @@
 // Who has no rights at the backend changes no ticket, no token and no cell. What stands in the records of
 // one queue, whoever has written it there, harms no other queue. What another user puts in the place of a file
 // or a folder is not followed out of the place of the locks. Whatever answers in the
-// place of the backend, every call ends with its context, and no answer takes memory without bound.
+// place of the backend, every call ends with its context, and no answer takes memory without bound. A host that
+// takes connections and says nothing is given up without the end of a context.
 //
 // What was to come over a connection that is silent, though nobody has ended it, comes within two TTLs of the
 // session. A client that gets no answers, although its requests arrive, keeps a ticket for no longer than one

@@ -292,12 +292,12 @@ func TestALostLeaseNamesTheMembersThatHaveNotRenewedIt(t *testing.T) {
 	servers[2].proxy.Refuse(true)
 	servers[2].proxy.Cut()
 	l := acquires(t, openQuorum(t, urls, ttl), true, time.Minute)
-	servers[2].proxy.Refuse(false)
-	blocker := memberDriver(t, urls[2]) // so that the lease does not join there
+	blocker := memberDriver(t, "redis://"+servers[2].server.Addr) // so that the lease does not join there
 	s := errtest.Must(blocker.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)
 	if _, err := s.Join(t.Context(), driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Hold: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
+	servers[2].proxy.Refuse(false)
 	servers[1].proxy.Hang()
 	select {
 	case <-l.Done():
