@@ -101,7 +101,11 @@ func (e *examination) remedy(err error) string {
 		if user == "" {
 			user = "USER" // the error names it
 		}
-		return "interlock admin schema --only-grants --grant " + user + " prints what grants all that is needed"
+		granted := "interlock admin schema --only-grants --grant " + user + " prints what grants all that is needed"
+		if e.fit {
+			return granted
+		}
+		return "interlock admin schema --grant " + user + " prints what makes the tables and grants all that is needed; if they are there already, " + granted
 	}
 	return ""
 }

@@ -72,6 +72,9 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON locks.* TO few@'%'")
+	s.Do("CREATE USER none@'%' IDENTIFIED BY 'pw'") // who sees nothing
+	r, _ := doctortest.Consult(t, s.URLOf("none", "pw"))
+	r.Has("server", driver.Fail, "interlock admin schema --grant USER prints what makes the tables")
 	url := s.URLOf("few", "pw")
 	r, refused := doctortest.Consult(t, url+"?table_prefix=printed_")
 	r.Has("tables", driver.Fail, "interlock admin schema --grant few@% prints")
