@@ -25,7 +25,7 @@ there are gets an error.
 So a number is changed without an end of service: set it, start the programs with the new number
 one after the other, and unset it.`
 	c := group("permits", "Change the number of permits of a semaphore, also while it is in use",
-		&cobra.Command{Use: "get NAME", Short: "Write the number that is in force", RunE: o.with(o.getPermits)},
+		&cobra.Command{Use: "get NAME", Short: "Write the number that is in force (exit 66 if there is none)", RunE: o.with(o.getPermits)},
 		&cobra.Command{Use: "set NAME N", Short: "Set the number", Long: "Set sets the number of permits of a semaphore.\n\n" + long, RunE: o.with(o.setPermits)},
 		&cobra.Command{Use: "unset NAME", Short: "Take the number back that was set", RunE: o.with(o.unsetPermits)})
 	c.Long = long
@@ -36,19 +36,27 @@ one after the other, and unset it.`
 }
 
 func (o *options) getPermits(ctx context.Context, t task) error {
+	now, err := o.permits(ctx, t)
+	if err == nil && now.Permits == 0 {
+		err = failed(exitAbsent, fmt.Errorf("nobody uses a semaphore %s, and no number is set", view.Plain(t.name)))
+	}
+	return err
+}
+
+// permits writes the number, or with --json that there is none.
+func (o *options) permits(ctx context.Context, t task) (permitsJSON, error) {
 	q, err := t.Admin().Queue(ctx, t.name)
 	if err != nil {
-		return err
+		return permitsJSON{}, err
 	}
 	now := permitsJSON{Name: t.name, Set: q.PermitsSet}
 	if q.Kind == "semaphore" {
 		now.Permits = q.Capacity
 	}
-	if now.Permits == 0 && !o.json {
-		say(t.cmd, "nobody uses a semaphore %s, and no number is set", view.Plain(t.name))
-		return nil
+	if now.Permits > 0 || o.json {
+		err = o.print(t.cmd, now, "%d", now.Permits)
 	}
-	return o.print(t.cmd, now, "%d", now.Permits)
+	return now, err
 }
 
 func (o *options) setPermits(ctx context.Context, t task) error {
@@ -63,7 +71,8 @@ func (o *options) setPermits(ctx context.Context, t task) error {
 func (o *options) unsetPermits(ctx context.Context, t task) error {
 	err := t.Admin().UnsetPermits(ctx, t.name)
 	if err == nil && o.json {
-		return o.getPermits(ctx, t)
+		_, err = o.permits(ctx, t)
+		return err
 	}
 	return o.done(err, t, nil, view.Plain(t.name)+" has as many permits as programs say, once nobody uses it")
 }
