@@ -28,7 +28,8 @@ bound the job, or the wait for the others at the end.
 
 A member that is killed (SIGKILL)
   while it waits for the others  counts until the backend notices, which takes up to a
-                                 TTL: the round can begin without it;
+                                 TTL: a round can begin with it, and its command
+                                 does not run;
   while its command runs         counts as having left when its job is gone: the command
                                  is ended, and the others are not told;
   while it waits at the end      has left already.

@@ -64,7 +64,7 @@ func TestAMemberThatIsKilledWhileItWaitsDoesNotCount(t *testing.T) {
 }
 
 // Promise: until the backend has noticed it, a member that was killed while it waited counts: the round can
-// begin without it, and nobody waits for it at the end longer than that.
+// begin with it, and nobody waits for it at the end longer than that.
 func TestARoundCanBeginWithAMemberThatWasKilled(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL() + "?ttl=8s"
