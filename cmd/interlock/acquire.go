@@ -46,7 +46,7 @@ Exit status:
 			if hold <= 0 {
 				return usage("--hold is missing: for how long, such as 10m? (run keeps a lock as long as a command runs)")
 			}
-			if err := checkHold("--hold", hold); err != nil {
+			if err := checkHold("--hold", hold, shortestHold); err != nil {
 				return err
 			}
 			if err := kind.check(cmd); err != nil {
@@ -74,10 +74,10 @@ const (
 	longestHold  = 50 * 365 * 24 * time.Hour
 )
 
-func checkHold(what string, d time.Duration) error {
+func checkHold(what string, d, shortest time.Duration) error {
 	switch {
-	case d < shortestHold:
-		return usage("%s %v: at least %v is possible", what, d, shortestHold)
+	case d < shortest:
+		return usage("%s %v: at least %v is possible", what, d, shortest)
 	case d > longestHold:
 		return usage("%s %v: at most %v is possible, fifty years", what, d, longestHold)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ it has ended, or was released or evicted, and others may have had it since.`,
 			if d == 0 {
 				return usage("DURATION is 0: release gives a lock back")
 			}
-			if err := checkHold("DURATION", d); err != nil {
+			if err := checkHold("DURATION", d, shortestHold); err != nil {
 				return err
 			}
 			return o.with(func(ctx context.Context, t task) error {
@@ -60,8 +61,12 @@ func fixed(ctx context.Context, t task) (*interlock.Lease, error) {
 	}
 	m, err := pick(q, []string{id})
 	var exit *exitError
+	ticket, _, _ := strings.Cut(id, ".") // of the ID of a lease
+	absent := errors.As(err, &exit) && exit.code == exitAbsent
 	switch {
-	case errors.As(err, &exit) && exit.code == exitAbsent:
+	case absent && (ticket == "" || len(ticket) > 32 || strings.Trim(ticket, "0123456789abcdef") != ""):
+		return nil, usage("%q is not an ID, or the beginning of one: it is the first word that acquire has written", id)
+	case absent:
 		return nil, failed(exitLost, fmt.Errorf("%s: no lock has the ID %s any more: it has ended, or was released", name, id))
 	case err != nil:
 		return nil, err

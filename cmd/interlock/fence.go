@@ -68,7 +68,6 @@ Exit status: that of the command; 128+n if signal n ended it or the wait;
 	}
 	cmd.Flags().StringVar(&name, "name", "", "of several locks of the job, the one that protects what the command changes")
 	cmd.Flags().Uint64Var(&token, "token", 0, "of an exclusive grant, instead of INTERLOCK_TOKEN")
-	cmd.Flags().Lookup("token").DefValue = ""
 	return cmd
 }
 

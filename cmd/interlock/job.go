@@ -123,6 +123,9 @@ func (f *jobFlags) under(cmd *cobra.Command, o *options, names, command []string
 	}
 	j.options = f.options(note)
 	if cmd.Flags().Changed("at-most") {
+		if err := checkHold("--at-most", f.atMost, time.Millisecond); err != nil {
+			return nil, err
+		}
 		j.options = append(j.options, interlock.AtMost(f.atMost))
 	}
 	return j, nil

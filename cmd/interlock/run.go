@@ -133,8 +133,8 @@ Exit status: that of the command; 128+n if signal n ended it or the wait;
   79  the lock was lost; the job was ended, or was not started
  126  the command cannot be executed     127  it was not found
 --status-fd tells these from a command that exits with the same codes: it gets lines that
-begin with waiting, line, away, back, acquired, skipped, in-doubt, revoked, overrun, leftovers,
-busy, warning, lost, unreleased or ended.`,
+begin with waiting, line, away, retry, back, acquired, skipped, in-doubt, revoked, overrun,
+leftovers, busy, warning, lost, unreleased or ended.`,
 		Example: `  interlock run nightly -- ./backup.sh --full
   interlock run -n nightly -c 'pg_dump app | gzip > app.gz' || echo busy
   interlock run --permits 4 imports -- ./import.sh    at most 4 at once
@@ -147,6 +147,12 @@ busy, warning, lost, unreleased or ended.`,
 				return err
 			}
 			if err := kind.check(cmd); err != nil {
+				return err
+			}
+			if f.atMost > 0 && atLeast > f.atMost {
+				return usage("--at-least %v is longer than --at-most %v", atLeast, f.atMost)
+			}
+			if err := checkHold("--at-least", atLeast, 0); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("once-per") && (oncePer <= 0 || len(j.names) > 1 || kind.semaphore || kind.shared) {

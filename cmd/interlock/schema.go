@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +53,10 @@ the names of tables. Otherwise the tables are made when they are first needed.`,
 			}
 			u, err := driver.ParseURL(b.url)
 			if err != nil {
+				return usage("%s: %w", b.source, err)
+			}
+			if !slices.Contains(driver.Schemes(), u.Scheme) {
+				_, err := driver.OpenURL(cmd.Context(), u) // says so
 				return usage("%s: %w", b.source, err)
 			}
 			if further && len(users) == 0 {

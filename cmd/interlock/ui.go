@@ -92,7 +92,7 @@ send the token of the address, or the password, as a bearer token.`,
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "a `name` by which visitors call this server (repeatable)")
 	cmd.Flags().StringVar(&f.cert, "cert", "", "`file` with the certificate of the server, and its chain")
 	cmd.Flags().StringVar(&f.key, "key", "", "`file` with the key of the certificate")
-	cmd.Flags().DurationVar(&f.record, "record", 0, "look so often also while no browser does, for the history")
+	durationVar(cmd.Flags(), &f.record, "record", "", "look so often also while no browser does, for the history")
 	return cmd
 }
 

@@ -98,6 +98,9 @@ else it exits with 75. VALUE - reads standard input.`,
 				if data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), driver.MaxCell+1)); err != nil {
 					return failed(exitIO, err)
 				}
+				if len(data) > driver.MaxCell {
+					return usage("standard input has more than %d bytes, the most that a value has", driver.MaxCell)
+				}
 			}
 			return o.with(func(ctx context.Context, t task) error {
 				got, err := change(ctx, t, version, func(over uint64) (uint64, error) { return t.value().Set(ctx, data, over) })
