@@ -56,7 +56,7 @@ require (
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.59.0 // indirect
+	modernc.org/sqlite v1.59.0
 )
 
 replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock

@@ -5,6 +5,7 @@ package figures
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -131,11 +132,25 @@ func (r *Results) speed() string {
 	return t.String()
 }
 
+// gives is what a lock gives beside exclusion: grants in the order of arrival, news of its loss, a token that grows, and
+// no connection or file that is kept for each that holds or waits.
+var gives = map[string]string{
+	ours:           "order, loss, token, no connection",
+	"advisory":     "order",
+	"GET_LOCK":     "order",
+	"go-zookeeper": "order, no connection",
+	"Curator":      "order, loss, no connection",
+	"concurrency":  "order, loss, token, no connection",
+	"rueidislock":  "loss, no connection",
+	"redsync":      "no connection", "redislock, 100 ms": "no connection", "redislock, 1 ms": "no connection",
+	"publish and retry": "no connection", "row, polled": "no connection",
+}
+
 // peers is a line for each contender, in the order in which they have run, of the backends that
 // have others than Interlock.
 func (r *Results) peers() string {
 	var t strings.Builder
-	t.WriteString("| on | | acquire and release: a second, one client | hand-offs a second, 16 clients |\n|---|---|---|---|\n")
+	t.WriteString("| on | | one client: acquire and release | 64 locks at once: a second | 16 clients, one lock: hand-offs a second | from a release to the next holder | gives |\n|---|---|---|---|---|---|---|\n")
 	for _, b := range backends {
 		var names []string
 		for _, m := range r.medians {
@@ -151,8 +166,9 @@ func (r *Results) peers() string {
 			if name == ours {
 				shown = "**Interlock**"
 			}
-			fmt.Fprintf(&t, "| %s | %s | %s | %s |\n", b.name, shown,
-				count(r.figure(b.id, "W1", name, workload.Pairs)), count(r.figure(b.id, "W4", name, workload.HandOffs)))
+			fmt.Fprintf(&t, "| %s | %s | %s | %s | %s | %s | %s |\n", b.name, shown,
+				span(1e6/r.figure(b.id, "W1", name, workload.Pairs)), count(r.figure(b.id, "W2", name, workload.Pairs)),
+				count(r.figure(b.id, "W4", name, workload.HandOffs)), span(r.figure(b.id, "W4", name, workload.GapP50)), cmp.Or(gives[name], "–"))
 		}
 	}
 	return t.String()
