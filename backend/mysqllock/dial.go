@@ -48,17 +48,25 @@ func addresses(u *interlock.URL) []address {
 
 // connector connects to the first server of several that answers and can be written to.
 type connector struct {
-	each []driver.Connector
-	at   []address
-	of   driver.Driver
-	long time.Duration // for a host to answer
-	made atomic.Int64  // connections that there are
+	hosts
+	made atomic.Int64 // connections that there are
+}
+
+// hosts are shared by the connectors of one URL.
+type hosts struct {
+	each []host
+	long time.Duration // for one to answer
+}
+
+type host struct {
+	driver.Connector
+	addr string
 }
 
 // newConnector makes one. With askKey a server without TLS may be asked for the key by which the
 // password is encrypted.
 func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, error) {
-	k := &connector{at: all, long: c.Timeout}
+	k := &connector{hosts: hosts{long: c.Timeout}}
 	for _, a := range all {
 		one := c.Clone()
 		one.Net, one.Addr, one.DialFunc = a.network, a.addr, dial
@@ -71,17 +79,17 @@ func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, erro
 		if err != nil {
 			return nil, interlock.Invalid(fmt.Errorf("mysql: %w", err))
 		}
-		k.each, k.of = append(k.each, next), next.Driver()
+		k.each = append(k.each, host{next, a.addr})
 	}
 	return k, nil
 }
 
-func (k *connector) Driver() driver.Driver { return k.of }
+func (k *connector) Driver() driver.Driver { return k.each[0].Driver() }
 
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var all []error
-	for i := range k.each {
-		conn, err := k.host(ctx, i)
+	for _, one := range k.each {
+		conn, err := k.ask(ctx, one)
 		if err == nil {
 			return conn, nil
 		}
@@ -95,11 +103,12 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, errors.Join(all...)
 }
 
-// host connects to one. The MySQL driver bounds how long a connection takes, and not for how long the server says nothing on it.
-func (k *connector) host(parent context.Context, i int) (driver.Conn, error) {
+// ask connects to one. The MySQL driver bounds how long a connection takes, and not for how long the server says
+// nothing on it.
+func (k *connector) ask(parent context.Context, one host) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(parent, k.long)
 	defer cancel()
-	conn, err := k.connect(ctx, k.each[i])
+	conn, err := k.connect(ctx, one)
 	if err == nil && len(k.each) > 1 {
 		if err = writable(ctx, conn); err != nil {
 			_ = conn.Close()
@@ -109,7 +118,7 @@ func (k *connector) host(parent context.Context, i int) (driver.Conn, error) {
 	case err == nil:
 		return conn, nil
 	case ctx.Err() != nil && parent.Err() == nil:
-		return nil, fmt.Errorf("mysql: %s: no answer within %v (dial_timeout)", k.at[i].addr, k.long)
+		return nil, fmt.Errorf("mysql: %s: no answer within %v (dial_timeout)", one.addr, k.long)
 	}
 	return nil, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // begunStore is a store with a session.
@@ -23,24 +24,6 @@ func begunStore(t *testing.T, url string) (*store, exchange.Session) {
 	o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Owner: "test"}
 	errtest.Must(s.Begin(t.Context(), o))(t)
 	return s, o
-}
-
-func joinOf(o exchange.Session, queue string) *exchange.Join {
-	return &exchange.Join{Session: o, Request: driver.Request{ID: exchange.NewID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}}
-}
-
-func leaveOf(j *exchange.Join) *exchange.Leave {
-	return &exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID}, Session: j.Session, Clean: true}
-}
-
-// inOne makes a list, which must not wait for what others do.
-func inOne(t *testing.T, s *store, changes ...exchange.Change) []exchange.Answer {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	all := make([]exchange.Answer, len(changes))
-	s.Change(ctx, changes, func(i int, a exchange.Answer) { all[i] = a })
-	return all
 }
 
 // Promise: locks of different names that are free are taken and released by one statement each, on connections that are
@@ -56,21 +39,21 @@ func TestChangesOfDifferentLocksAreOneStatement(t *testing.T) {
 		if !knows {
 			s.lives.end(o.ID)
 		}
-		first, second := joinOf(o, "it's a \\ \"name\" %s"), joinOf(o, "other")
+		first, second := tabletest.JoinOf(o, "it's a \\ \"name\" %s"), tabletest.JoinOf(o, "other")
 		first.Note = []byte{0, '\'', '\\', '%', 255}
 		for _, j := range []*exchange.Join{first, second} { // there are rows now
 			errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
 		}
 		token := uint64(0)
 		for range 3 {
-			unknown := joinOf(o, "other than these")
-			for i, a := range inOne(t, s, leaveOf(first), leaveOf(unknown), leaveOf(second)) {
+			unknown := tabletest.JoinOf(o, "other than these")
+			for i, a := range tabletest.Together(t, s, tabletest.LeaveOf(first, true), tabletest.LeaveOf(unknown, true), tabletest.LeaveOf(second, true)) {
 				if want := []error{nil, exchange.ErrAlone, nil}[i]; a.Err != want {
 					t.Fatalf("Leave %d: %+v", i, a)
 				}
 			}
 			first.ID, second.ID, second.Capacity = exchange.NewID(), exchange.NewID(), second.Capacity+1
-			all := inOne(t, s, first, second, unknown)
+			all := tabletest.Together(t, s, first, second, unknown)
 			for i, a := range all[:2] {
 				if a.Err != nil || a.State != exchange.Held || a.Token <= token {
 					t.Fatalf("Join %d: %+v, after the token %d", i, a, token)
@@ -79,17 +62,17 @@ func TestChangesOfDifferentLocksAreOneStatement(t *testing.T) {
 			errtest.Is(t, all[2].Err, exchange.ErrAlone)
 			token = max(all[0].Token, all[1].Token)
 		}
-		for i, a := range inOne(t, s, leaveOf(second), leaveOf(joinOf(o, "none"))) {
+		for i, a := range tabletest.Together(t, s, tabletest.LeaveOf(second, true), tabletest.LeaveOf(tabletest.JoinOf(o, "none"), true)) {
 			errtest.Is(t, a.Err, []error{nil, exchange.ErrAlone}[i])
 		}
 		q := errtest.Must(s.Read(t.Context(), first.Queue, exchange.Follower{}))(t)
 		if len(q.Members) != 1 || q.Members[0].ID != first.ID || !bytes.Equal(q.Members[0].Note, first.Note) || !q.Members[0].Held {
 			t.Errorf("%+v", q)
 		}
-		unclean := leaveOf(first)
+		unclean := tabletest.LeaveOf(first, true)
 		unclean.Clean = false
-		errtest.None(t, inOne(t, s, unclean, leaveOf(second))[0].Err)
-		if a := exchange.Alone(t.Context(), s, joinOf(o, first.Queue)); a.Err != nil || !a.Inherited {
+		errtest.None(t, tabletest.Together(t, s, unclean, tabletest.LeaveOf(second, true))[0].Err)
+		if a := exchange.Alone(t.Context(), s, tabletest.JoinOf(o, first.Queue)); a.Err != nil || !a.Inherited {
 			t.Errorf("the next one: %+v", a)
 		}
 		server.Do("DELETE FROM interlock_queues")
@@ -105,19 +88,19 @@ func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 	over := o
 	over.ID = exchange.NewID()
 	for _, queue := range []string{"locked", "of the dead", "free"} {
-		j := joinOf(o, queue)
+		j := tabletest.JoinOf(o, queue)
 		errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
-		errtest.None(t, exchange.Alone(t.Context(), s, leaveOf(j)).Err)
+		errtest.None(t, exchange.Alone(t.Context(), s, tabletest.LeaveOf(j, true)).Err)
 	}
-	held, waits := joinOf(o, "held"), joinOf(o, "held")
+	held, waits := tabletest.JoinOf(o, "held"), tabletest.JoinOf(o, "held")
 	for _, j := range []*exchange.Join{held, waits} {
 		errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
 	}
 	forget := func() { s.crowds = crowds{} }
 	forget()
-	other, free := joinOf(o, "held"), joinOf(o, "free")
+	other, free := tabletest.JoinOf(o, "held"), tabletest.JoinOf(o, "free")
 	other.Kind = driver.Semaphore
-	for i, a := range inOne(t, s, joinOf(over, "of the dead"), other, joinOf(o, "new"), leaveOf(held), joinOf(o, "held")) {
+	for i, a := range tabletest.Together(t, s, tabletest.JoinOf(over, "of the dead"), other, tabletest.JoinOf(o, "new"), tabletest.LeaveOf(held, true), tabletest.JoinOf(o, "held")) {
 		if a.Err != exchange.ErrAlone {
 			t.Errorf("change %d: %+v", i, a)
 		}
@@ -126,16 +109,16 @@ func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 	t.Cleanup(func() { db.Close() })
 	tx := errtest.Must(db.Begin())(t)
 	errtest.Must(tx.Exec("UPDATE interlock_queues SET watched = 1 - watched WHERE name = 'locked'"))(t)
-	for i, a := range inOne(t, s, joinOf(o, "locked"), free) {
+	for i, a := range tabletest.Together(t, s, tabletest.JoinOf(o, "locked"), free) {
 		if a.Err != exchange.ErrAlone {
 			t.Errorf("Join %d beside one whose row is locked: %+v", i, a)
 		}
 	}
 	errtest.None(t, exchange.Alone(t.Context(), s, free).Err)
 	errtest.None(t, tx.Rollback())
-	errtest.Is(t, exchange.Alone(t.Context(), s, joinOf(over, "of the dead")).Err, driver.ErrSession)
+	errtest.Is(t, exchange.Alone(t.Context(), s, tabletest.JoinOf(over, "of the dead")).Err, driver.ErrSession)
 	errtest.Is(t, exchange.Alone(t.Context(), s, other).Err, driver.ErrMismatch)
-	errtest.None(t, exchange.Alone(t.Context(), s, leaveOf(held)).Err)
+	errtest.None(t, exchange.Alone(t.Context(), s, tabletest.LeaveOf(held, true)).Err)
 	if got := errtest.Must(s.Look(t.Context(), o, []exchange.Ref{{Queue: "held", ID: waits.ID}}))(t); got[0].State != exchange.Held {
 		t.Errorf("the next one: %+v", got[0])
 	}
@@ -148,7 +131,7 @@ func TestAListThatDoesNotArriveIsNotMade(t *testing.T) {
 	s, o := begunStore(t, server.URL())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.Change(ctx, []exchange.Change{leaveOf(joinOf(o, "a")), leaveOf(joinOf(o, "b"))}, func(i int, a exchange.Answer) {
+	s.Change(ctx, []exchange.Change{tabletest.LeaveOf(tabletest.JoinOf(o, "a"), true), tabletest.LeaveOf(tabletest.JoinOf(o, "b"), true)}, func(i int, a exchange.Answer) {
 		errtest.Is(t, a.Err, context.Canceled)
 	})
 }

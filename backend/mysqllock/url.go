@@ -61,7 +61,7 @@ func storeOf(u *driver.URL) (s *store, at string, err error) {
 		return nil, "", err
 	}
 	return share(placeOf(u), func() *store {
-		s := &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{each: k.each, at: k.at, long: k.long, of: k.of}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != "",
+		s := &store{db: sql.OpenDB(k), news: sql.OpenDB(&connector{hosts: k.hosts}), own: true, to: k, most: int(conns) - listening, prefix: prefix, oneNode: galera != "",
 			unproven: c.TLS != nil && c.TLS.InsecureSkipVerify}
 		s.limiter = limiterFor(s.most)
 		s.widen()

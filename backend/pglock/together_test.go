@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/tabletest"
 )
 
 // begunStore is a store over a pool of its own, with a session.
@@ -32,24 +33,6 @@ func begunStore(t *testing.T, url string, mode pgx.QueryExecMode) (*store, excha
 	return s, o
 }
 
-func joinOf(o exchange.Session, queue string) *exchange.Join {
-	return &exchange.Join{Session: o, Request: driver.Request{ID: exchange.NewID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}}
-}
-
-func leaveOf(j *exchange.Join, clean bool) *exchange.Leave {
-	return &exchange.Leave{Ref: exchange.Ref{Queue: j.Queue, ID: j.ID}, Session: j.Session, Clean: clean}
-}
-
-// together makes a list, which must not wait for what others do.
-func together(t *testing.T, s *store, changes ...exchange.Change) []exchange.Answer {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	all := make([]exchange.Answer, len(changes))
-	s.Change(ctx, changes, func(i int, a exchange.Answer) { all[i] = a })
-	return all
-}
-
 // Promise: locks of different names that are free are taken and released by one call each, however the pool sends queries.
 func TestChangesOfDifferentLocksAreOneCall(t *testing.T) {
 	t.Parallel()
@@ -57,20 +40,20 @@ func TestChangesOfDifferentLocksAreOneCall(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			s, o := begunStore(t, server.URL(), mode)
-			first, second := joinOf(o, "it's a {\"name\"}, \\ "+mode.String()), joinOf(o, "other "+mode.String())
+			first, second := tabletest.JoinOf(o, "it's a {\"name\"}, \\ "+mode.String()), tabletest.JoinOf(o, "other "+mode.String())
 			first.Note = []byte{0, '"', '\\', '{', 255}
-			for _, a := range append(together(t, s, first), together(t, s, second)...) { // there are rows now
+			for _, a := range append(tabletest.Together(t, s, first), tabletest.Together(t, s, second)...) { // there are rows now
 				errtest.None(t, a.Err)
 			}
 			token := uint64(0)
 			for _, clean := range []bool{false, true} {
-				for i, a := range together(t, s, leaveOf(first, clean), leaveOf(second, true)) {
+				for i, a := range tabletest.Together(t, s, tabletest.LeaveOf(first, clean), tabletest.LeaveOf(second, true)) {
 					if a.Err != nil {
 						t.Fatalf("Leave %d: %+v", i, a)
 					}
 				}
 				first.ID, second.ID = exchange.NewID(), exchange.NewID()
-				all := together(t, s, first, second)
+				all := tabletest.Together(t, s, first, second)
 				for i, a := range all {
 					if a.Err != nil || a.State != exchange.Held || a.Token <= token || a.Inherited != (i == 0 && !clean) {
 						t.Fatalf("Join %d after Leaves, clean: %v: %+v", i, clean, a)
@@ -93,14 +76,14 @@ func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 	s, o := begunStore(t, server.URL(), pgx.QueryExecModeCacheStatement)
 	over := o
 	over.ID = exchange.NewID()
-	free := joinOf(o, "free")
+	free := tabletest.JoinOf(o, "free")
 	for _, queue := range []string{"locked", "of the dead", "left"} {
-		j := joinOf(o, queue)
+		j := tabletest.JoinOf(o, queue)
 		errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
-		errtest.None(t, exchange.Alone(t.Context(), s, leaveOf(j, true)).Err)
+		errtest.None(t, exchange.Alone(t.Context(), s, tabletest.LeaveOf(j, true)).Err)
 	}
 	errtest.None(t, exchange.Alone(t.Context(), s, free).Err)
-	held, waits := joinOf(o, "held"), joinOf(o, "held")
+	held, waits := tabletest.JoinOf(o, "held"), tabletest.JoinOf(o, "held")
 	for _, j := range []*exchange.Join{held, waits} {
 		errtest.None(t, exchange.Alone(t.Context(), s, j).Err)
 	}
@@ -109,15 +92,15 @@ func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 	t.Cleanup(func() { _ = raw.Close(context.Background()) })
 	errtest.Must(raw.Exec(t.Context(), "BEGIN; SELECT FROM interlock.queue WHERE name = 'locked' FOR UPDATE"))(t)
 
-	never := leaveOf(joinOf(o, "left"), true)
-	for i, a := range together(t, s, leaveOf(free, true), never, leaveOf(held, true)) {
+	never := tabletest.LeaveOf(tabletest.JoinOf(o, "left"), true)
+	for i, a := range tabletest.Together(t, s, tabletest.LeaveOf(free, true), never, tabletest.LeaveOf(held, true)) {
 		if want := []error{nil, exchange.ErrAlone, exchange.ErrAlone}[i]; a.Err != want {
 			t.Errorf("Leave %d: %v, want %v", i, a.Err, want)
 		}
 	}
-	again, other := joinOf(o, "free"), joinOf(o, "held")
+	again, other := tabletest.JoinOf(o, "free"), tabletest.JoinOf(o, "held")
 	other.Kind = driver.Semaphore
-	refused := together(t, s, joinOf(o, "locked"), joinOf(over, "of the dead"), other, again, joinOf(o, "new"), joinOf(o, "free"))
+	refused := tabletest.Together(t, s, tabletest.JoinOf(o, "locked"), tabletest.JoinOf(over, "of the dead"), other, again, tabletest.JoinOf(o, "new"), tabletest.JoinOf(o, "free"))
 	for i, a := range refused {
 		if made := i == 3 || i == 5; !made && a.Err != exchange.ErrAlone {
 			t.Errorf("Join %d: %+v", i, a)
@@ -126,10 +109,10 @@ func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 	if a, b := refused[3], refused[5]; (a.Err == nil) == (b.Err == nil) {
 		t.Errorf("two take a lock that is free: %+v, %+v", a, b)
 	}
-	errtest.Is(t, exchange.Alone(t.Context(), s, joinOf(over, "of the dead")).Err, driver.ErrSession)
+	errtest.Is(t, exchange.Alone(t.Context(), s, tabletest.JoinOf(over, "of the dead")).Err, driver.ErrSession)
 	errtest.Is(t, exchange.Alone(t.Context(), s, other).Err, driver.ErrMismatch)
 	errtest.Is(t, exchange.Alone(t.Context(), s, never).Err, driver.ErrGone)
-	errtest.None(t, exchange.Alone(t.Context(), s, leaveOf(held, true)).Err)
+	errtest.None(t, exchange.Alone(t.Context(), s, tabletest.LeaveOf(held, true)).Err)
 	if got := errtest.Must(s.Look(t.Context(), o, []exchange.Ref{{Queue: "held", ID: waits.ID}}))(t); got[0].State != exchange.Held {
 		t.Errorf("the next one: %+v", got[0])
 	}
@@ -144,12 +127,12 @@ func TestFunctionsOfAnEarlierReleaseTakeNoLists(t *testing.T) {
 		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA interlock TO app`)
 	s, o := begunStore(t, server.URLOf("app", ""), pgx.QueryExecModeCacheStatement)
 	for range 2 {
-		for _, a := range together(t, s, joinOf(o, "a"), joinOf(o, "b")) {
+		for _, a := range tabletest.Together(t, s, tabletest.JoinOf(o, "a"), tabletest.JoinOf(o, "b")) {
 			errtest.Is(t, a.Err, exchange.ErrAlone)
 		}
 	}
 	if !s.apart.Load() {
 		t.Error("the server is asked again and again")
 	}
-	errtest.None(t, exchange.Alone(t.Context(), s, joinOf(o, "a")).Err)
+	errtest.None(t, exchange.Alone(t.Context(), s, tabletest.JoinOf(o, "a")).Err)
 }

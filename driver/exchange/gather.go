@@ -275,6 +275,9 @@ func (d *Driver) makeTogether(ctx context.Context, l *lane) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	all := d.take(l, &gathered{cut: cut})
+	if len(all) == 0 {
+		return
+	}
 	changes := make([]Change, len(all))
 	for i, r := range all {
 		changes[i] = r.change
@@ -290,9 +293,6 @@ func (d *Driver) makeTogether(ctx context.Context, l *lane) {
 			r.free()
 		}
 		close(r.done)
-	}
-	if len(all) == 0 {
-		return
 	}
 	d.exchanges.Add(1)
 	if d.repeats {
