@@ -30,6 +30,9 @@ func (s *store) Withdraw(ctx context.Context, o exchange.Session, queue string, 
 	if err == nil {
 		err = sqlcode.Err(code)
 	}
+	if err == nil && len(stood) != len(ids) {
+		err = errAnswer
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -135,3 +135,14 @@ func TestAListThatDoesNotArriveIsNotMade(t *testing.T) {
 		errtest.Is(t, a.Err, context.Canceled)
 	})
 }
+
+// Promise: an answer to waiters that give up which is shorter than they are ends no program.
+func TestAnswerToFewerThanGiveUp(t *testing.T) {
+	t.Parallel()
+	server := mysqltest.Start(t)
+	s, o := begunStore(t, server.URL())
+	server.Do(`DROP PROCEDURE interlock_v3_withdraw;
+		CREATE PROCEDURE interlock_v3_withdraw(q VARBINARY(512), ids BLOB, o BINARY(16), clean TINYINT) SQL SECURITY INVOKER SELECT 0, '1', 0;`)
+	_, _, err := s.Withdraw(t.Context(), o, "q", []string{exchange.NewID(), exchange.NewID()}, true)
+	errtest.Is(t, err, errAnswer)
+}

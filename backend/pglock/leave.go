@@ -25,8 +25,8 @@ func (s *store) Withdraw(ctx context.Context, o exchange.Session, queue string, 
 		return nil, false, err
 	}
 	gone = make([]bool, len(ids))
-	for i, stood := range got[2:] {
-		gone[i] = stood == 0
+	for i := range gone {
+		gone[i] = got[2+i] == 0
 	}
 	return gone, unsettled(got), nil
 }

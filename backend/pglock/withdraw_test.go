@@ -67,3 +67,17 @@ func TestManyGiveUpInOneExchange(t *testing.T) {
 		t.Errorf("a session that is over: %v", err)
 	}
 }
+
+// Promise: an answer to many that give up which is longer than they are ends no program.
+func TestAnswerToMoreThanGiveUp(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	s, mine := begunStore(t, server.URL(), pgx.QueryExecModeCacheStatement)
+	id := exchange.NewID()
+	errtest.Must(s.Join(t.Context(), exchange.Join{Request: driver.Request{ID: id, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}, Session: mine}))(t)
+	server.SQL(`CREATE OR REPLACE FUNCTION interlock.withdraw(p_queue text, p_session uuid, ids uuid[], clean boolean)
+		RETURNS bigint[] LANGUAGE sql AS 'SELECT ARRAY[0, 0, 1, 1, 0]'`)
+	if gone, _, err := s.Withdraw(t.Context(), mine, "q", []string{id}, true); err != nil || !slices.Equal(gone, []bool{false}) {
+		t.Errorf("the one that was asked for: %v, %v", gone, err)
+	}
+}
