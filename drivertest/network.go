@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"runtime/debug"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -364,8 +365,10 @@ func atOnce(t *trial, what string, ctx context.Context, s driver.Session) {
 	all.Wait()
 }
 
-// bounded looks at the memory of the process until it is stopped, and fails the rule if there is so much more.
+// bounded looks at the memory of the process until it is stopped, and fails the rule if there is so much more. What
+// is garbage counts, too, so it is collected sooner than usual.
 func (t *trial) bounded(more uint64) (stop func()) {
+	usual := debug.SetGCPercent(20)
 	used := func() uint64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 		metrics.Read(s)
@@ -384,6 +387,7 @@ func (t *trial) bounded(more uint64) (stop func()) {
 	return func() {
 		cancel()
 		<-done
+		debug.SetGCPercent(usual)
 		if t.Logf("%d MiB of memory were used, %d before", most>>20, first>>20); most > first+more {
 			t.Errorf("%d MiB of memory are used, %d before", most>>20, first>>20)
 		}
