@@ -8,7 +8,7 @@ type Fault string
 const (
 	Atomic                 Fault = "Atomic"                 // Leave takes the ticket out, and then grants in another exchange
 	Alone                  Fault = "Alone"                  // Join relies on what it has read before it has the queue for itself
-	Prefix                 Fault = "Prefix"                 // a waiter passes one that does not fit
+	Prefix                 Fault = "Prefix"                 // a waiter passes one that waits for more units
 	GrantInTheSameExchange Fault = "GrantInTheSameExchange" // Leave grants no waiter, and does not say so
 	OneClock               Fault = "OneClock"               // an end is sent, by the clock of the client
 	OneEnd                 Fault = "OneEnd"                 // a ticket ends with its session, although its Join promised more
@@ -16,7 +16,7 @@ const (
 	OverIsOver             Fault = "OverIsOver"             // a session that has expired is extended
 	OneTicket              Fault = "OneTicket"              // a repeated Join makes another ticket
 	Buried                 Fault = "Buried"                 // a Leave leaves no tombstone
-	TokensGrow             Fault = "TokensGrow"             // tokens begin anew when a queue was empty
+	TokensGrow             Fault = "TokensGrow"             // each token is 1
 	Told                   Fault = "Told"                   // no event is sent of a grant, nor of a waiter
 	NotBefore              Fault = "NotBefore"              // the event of a grant is sent before the Leave takes effect
 	OnlyOnce               Fault = "OnlyOnce"               // a repeated Swap is another one

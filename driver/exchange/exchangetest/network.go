@@ -3,7 +3,6 @@ package exchangetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,7 +32,7 @@ func (w *World) Disturb(n Network) {
 	w.network = n
 }
 
-// link is the connection of a store. World.mu guards all but the first two.
+// link is the connection of a store. World.mu guards the channels.
 type link struct {
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
@@ -43,45 +42,32 @@ type link struct {
 	cut                     chan struct{} // closed when the connection is lost
 }
 
-func newLink() (l link) {
-	l.cut = make(chan struct{})
-	l.ctx, l.close = context.WithCancel(context.Background())
-	return l
-}
-
 var (
 	errLost = errors.New("the connection was lost")
 	errShut = errors.New("the store is closed")
 )
 
 // request makes an exchange: effect runs alone, and what it changes is there at once.
-func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T, error)) (T, error) {
-	var none T
-	w := s.w
-	w.mu.Lock()
-	n, cut, requests := w.network, s.cut, s.requests
-	w.mu.Unlock()
-	if err := s.wait(ctx, cut, requests, n.delay()); err != nil {
+func request[T any](ctx context.Context, s *Store, effect func(now time.Time) (T, error)) (none T, err error) {
+	n, err := s.pass(ctx, &s.requests)
+	if err != nil {
 		return none, err
 	}
 	if happens(n.LoseRequest) {
-		return none, fmt.Errorf("request: %w", errLost)
+		return none, errLost
 	}
 	if n.Longest > 0 && happens(n.LateRequest) {
-		time.AfterFunc(rand.N(10*n.Longest), func() { _, _ = run(w, effect) })
-		return none, fmt.Errorf("request: %w", errLost)
+		time.AfterFunc(rand.N(10*n.Longest), func() { _, _ = run(s.w, effect) })
+		return none, errLost
 	}
-	got, err := run(w, effect)
-	w.mu.Lock()
-	replies := s.replies
-	w.mu.Unlock()
-	if err := s.wait(ctx, cut, replies, n.delay()); err != nil {
+	got, said := run(s.w, effect)
+	if n, err = s.pass(ctx, &s.replies); err != nil {
 		return none, err
 	}
 	if happens(n.LoseReply) {
-		return none, fmt.Errorf("reply: %w", errLost)
+		return none, errLost
 	}
-	return got, err
+	return got, said
 }
 
 // do is request for an exchange without a result.
@@ -100,36 +86,30 @@ func run[T any](w *World, effect func(time.Time) (T, error)) (T, error) {
 	return effect(clock())
 }
 
-// wait is for how long a request, or a reply, is on its way.
-func (s *Store) wait(ctx context.Context, cut, until <-chan struct{}, d time.Duration) error {
+// pass is the way of a request, or a reply, over the network.
+func (s *Store) pass(ctx context.Context, gate *chan struct{}) (Network, error) {
+	s.w.mu.Lock()
+	n, cut, until := s.w.network, s.cut, *gate
+	s.w.mu.Unlock()
 	if until != nil {
 		select {
 		case <-until:
 		case <-cut:
-			return errLost
+			return n, errLost
 		case <-ctx.Done():
 		case <-s.ctx.Done():
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case s.ctx.Err() != nil:
-		return errShut
-	case d > 0:
-		return backoff.Sleep(ctx, d)
+	if s.ctx.Err() != nil {
+		return n, errShut
 	}
-	return nil
+	if n.Longest > 0 && happens(n.Delay) {
+		return n, backoff.Sleep(ctx, rand.N(n.Longest))
+	}
+	return n, ctx.Err()
 }
 
 func happens(p float64) bool { return p > 0 && rand.Float64() < p }
-
-func (n *Network) delay() time.Duration {
-	if n.Longest <= 0 || !happens(n.Delay) {
-		return 0
-	}
-	return rand.N(n.Longest)
-}
 
 // Hang holds back every request until resume is called.
 func (w *World) Hang() (resume func()) {
@@ -170,9 +150,9 @@ func (w *World) Crash(history string) {
 	defer w.mu.Unlock()
 	w.history = history
 	for _, m := range w.mail {
-		m.all, m.lost = nil, true
-		m.ring()
+		m.all = nil
 	}
+	clear(w.mail)
 	for _, s := range w.stores {
 		close(s.cut)
 		s.cut = make(chan struct{})
@@ -184,7 +164,6 @@ type mailbox struct {
 	s    *Store
 	wake chan struct{} // has room for one
 	all  []exchange.Event
-	lost bool
 }
 
 func (m *mailbox) ring() {
@@ -213,7 +192,7 @@ func (w *World) send(to string, ev exchange.Event) {
 	m.ring()
 }
 
-// Listen implements [exchange.Store].
+// Listen implements [exchange.Store]. What is sent when it has returned is lost.
 func (s *Store) Listen(ctx context.Context, name string, up func(), receive func(exchange.Event)) error {
 	m := &mailbox{s: s, wake: make(chan struct{}, 1)}
 	if s.w.has(Listen) {
@@ -223,32 +202,25 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 			return err
 		}
 	}
-	if err := do(ctx, s, func(time.Time) error { s.w.mail[name] = m; return nil }); err != nil {
+	cut, err := request(ctx, s, func(time.Time) (chan struct{}, error) { s.w.mail[name] = m; return s.cut, nil })
+	if err != nil {
 		return err
 	}
-	defer func() {
-		s.w.mu.Lock()
-		defer s.w.mu.Unlock()
-		if s.w.mail[name] == m {
-			delete(s.w.mail, name)
-		}
-	}()
 	up()
 	for {
 		select {
 		case <-m.wake:
+		case <-cut:
+			return errLost
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.ctx.Done():
 			return errShut
 		}
 		s.w.mu.Lock()
-		all, lost := m.all, m.lost
+		all := m.all
 		m.all = nil
 		s.w.mu.Unlock()
-		if lost {
-			return errLost
-		}
 		for _, ev := range all {
 			receive(ev)
 		}
@@ -257,19 +229,18 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 
 // Close implements [exchange.Store].
 func (s *Store) Close() {
-	if !s.w.has(Close) {
-		s.close()
+	if s.w.has(Close) {
+		return
 	}
+	s.close()
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.stores = slices.DeleteFunc(s.w.stores, func(other *Store) bool { return other == s })
 }
 
 // Connections counts the stores that are not closed.
-func (w *World) Connections() (n int) {
+func (w *World) Connections() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, s := range w.stores {
-		if s.ctx.Err() == nil {
-			n++
-		}
-	}
-	return n
+	return len(w.stores)
 }

@@ -2,8 +2,6 @@ package exchangetest
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +18,7 @@ import (
 type Optional struct {
 	*Store
 	dir   string
-	files map[string]*os.File // by ID of the session
+	files []*os.File
 }
 
 var (
@@ -30,7 +28,7 @@ var (
 
 // Optional makes a client, which keeps the files of its sessions in a directory.
 func (w *World) Optional(dir string) *Optional {
-	return &Optional{w.Store(), dir, map[string]*os.File{}}
+	return &Optional{Store: w.Store(), dir: dir}
 }
 
 // Driver is [DriverOf] the client.
@@ -46,27 +44,26 @@ func (o *Optional) Begin(ctx context.Context, row exchange.Session) (exchange.Be
 	begun, err := o.Store.Begin(ctx, row)
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	o.files[row.ID] = file
-	if err == nil {
-		o.w.sessions[row.ID].closed = func() bool { return isClosed(path) }
-	}
+	o.files = append(o.files, file)
+	o.w.files[row.ID] = path
 	if !o.w.has(Liveness) {
 		begun.Liveness = []*os.File{file}
 	}
 	return begun, err
 }
 
-// isClosed reports whether no process has the file of a session open.
-func isClosed(path string) bool {
-	file, err := os.Open(path)
+// dead reports whether a session lives as long as a file that no process has open.
+func (w *World) dead(o exchange.Session) bool {
+	if w.files[o.ID] == "" {
+		return false
+	}
+	file, err := os.Open(w.files[o.ID])
 	if err != nil {
-		panic(fmt.Sprintf("the file of a session: %v", err)) // its directory is gone
+		panic(err) // its directory is gone
 	}
+	defer file.Close()
 	closed, err := flock.Try(file)
-	if err = errors.Join(err, file.Close()); err != nil {
-		panic(fmt.Sprintf("the file of a session: %v", err))
-	}
-	return closed
+	return closed && err == nil
 }
 
 // Close implements [exchange.Store].
@@ -96,12 +93,12 @@ func (w *World) Failover() {
 
 // RaiseAll implements [exchange.Raiser].
 func (o *Optional) RaiseAll(ctx context.Context, floor uint64) error {
-	return do(ctx, o.Store, func(now time.Time) error {
-		for name := range o.w.queues {
-			o.w.queue(name, now).Raise(floor)
-		}
+	return do(ctx, o.Store, func(time.Time) error {
 		if !o.w.has(RaiseAll) {
 			o.w.floor = max(o.w.floor, floor)
+		}
+		for _, q := range o.w.queues {
+			q.Token = max(q.Token, floor)
 		}
 		return nil
 	})

@@ -29,7 +29,8 @@ var (
 
 // Store makes a client.
 func (w *World) Store() *Store {
-	s := &Store{w: w, link: newLink()}
+	s := &Store{w: w, link: link{cut: make(chan struct{})}}
+	s.ctx, s.close = context.WithCancel(context.Background())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stores = append(w.stores, s)
@@ -61,27 +62,18 @@ func (s *Store) Traits() exchange.Traits {
 	return exchange.Traits{Together: 8, Patience: 5 * time.Millisecond}
 }
 
-// change makes an exchange with a queue, for a session that is not over, if it is for one.
-func (s *Store) change(ctx context.Context, o exchange.Session, queue string, withholds bool,
-	does func(*rows.Queue) error) error {
-	return do(ctx, s, func(now time.Time) error {
-		if o.ID != "" {
-			if err := s.w.alive(o.ID, now); err != nil {
-				return err
-			}
-		}
-		return s.w.exchange(queue, now, withholds, does)
-	})
+// change makes an exchange with a queue, for a session if it is for one.
+func (s *Store) change(ctx context.Context, o exchange.Session, queue string, withholds Fault, does effect) error {
+	return do(ctx, s, func(now time.Time) error { return s.w.exchange(o, queue, now, s.w.has(withholds), does) })
 }
 
 // Begin implements [exchange.Store].
 func (s *Store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
+	if s.w.has(Begin) {
+		o.TTL /= 2
+	}
 	return request(ctx, s, func(now time.Time) (exchange.Begun, error) {
-		row := &session{end: s.end(now, o.TTL)}
-		if s.w.has(Begin) {
-			row.end = now.Add(o.TTL / 2)
-		}
-		s.w.sessions[o.ID] = row
+		s.w.sessions[o.ID] = s.end(now, o.TTL)
 		return exchange.Begun{History: s.w.history}, nil
 	})
 }
@@ -95,15 +87,22 @@ func (s *Store) end(now time.Time, ttl time.Duration) time.Time {
 }
 
 // End implements [exchange.Store].
-func (s *Store) End(ctx context.Context, o exchange.Session, tickets []exchange.Leave) ([]string, error) {
-	return request(ctx, s, func(time.Time) (queues []string, err error) {
-		if row := s.w.sessions[o.ID]; row != nil && !s.w.has(End) {
-			row.over = true
+func (s *Store) End(ctx context.Context, o exchange.Session, leaves []exchange.Leave) ([]string, error) {
+	return request(ctx, s, func(now time.Time) (queues []string, err error) {
+		w := s.w
+		for _, l := range leaves {
+			if w.rowless && !w.has(Leavers) {
+				leave := func(q *rows.Queue) error { return q.Leave(l) }
+				_ = w.exchange(o, l.Queue, now, w.has(GrantInEnd), leave) // or it does not stand
+			}
 		}
-		for name, q := range s.w.queues {
-			ends := func(t *rows.Ticket) bool { return t.Session.ID == o.ID && !t.Fixed }
-			if slices.ContainsFunc(q.Tickets, ends) && !s.w.has(EndQueues) {
-				queues = append(queues, name)
+		if w.rowless || w.has(End) {
+			return nil, nil
+		}
+		delete(w.sessions, o.ID)
+		for q, t := range w.tickets(o.ID) {
+			if t.End = (time.Time{}); !w.has(EndQueues) {
+				queues = append(queues, q.Name)
 			}
 		}
 		return queues, nil
@@ -116,29 +115,31 @@ func (s *Store) Change(ctx context.Context, changes []exchange.Change, answer fu
 		exchange.Each(ctx, s, changes, answer)
 		return
 	}
-	answers := make([]exchange.Answer, len(changes))
-	err := do(ctx, s, func(now time.Time) error {
+	answers, err := request(ctx, s, func(now time.Time) ([]exchange.Answer, error) {
+		all := make([]exchange.Answer, len(changes))
 		for i, c := range changes {
-			if i > 0 && answers[i-1].Err != nil && s.w.has(Apart) {
-				answers[i] = answers[i-1]
+			if i > 0 && all[i-1].Err != nil && s.w.has(Apart) {
+				all[i] = all[i-1]
 				continue
 			}
 			switch c := c.(type) {
 			case *exchange.Join:
-				answers[i].Status, answers[i].Err = s.w.join(*c, now)
+				all[i].Status, all[i].Err = s.w.join(*c, now)
 			case *exchange.Leave:
-				answers[i].Err = s.w.leave(*c, now)
+				all[i].Err = s.w.leave(*c, now)
 			default:
-				answers[i].Err = exchange.ErrAlone
+				all[i].Err = exchange.ErrAlone
 			}
 		}
-		return nil
+		return all, nil
 	})
-	for i := range changes {
-		if err != nil && !s.w.has(LostTogether) {
-			answers[i] = exchange.Answer{Err: err}
-		}
-		answer(i, answers[i])
+	if s.w.has(LostTogether) && err != nil {
+		answers = make([]exchange.Answer, len(changes))
+	} else if err != nil {
+		answers = slices.Repeat([]exchange.Answer{{Err: err}}, len(changes))
+	}
+	for i, a := range answers {
+		answer(i, a)
 	}
 }
 
@@ -147,10 +148,7 @@ func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 	free := false
 	if s.w.has(Alone) { // a queue that was free in the first exchange need not be so in the second
 		q, err := s.Read(ctx, j.Queue, exchange.Follower{})
-		if err != nil {
-			return exchange.Status{}, err
-		}
-		free = len(q.Members) == 0
+		free = err == nil && len(q.Members) == 0
 	}
 	return request(ctx, s, func(now time.Time) (exchange.Status, error) {
 		st, err := s.w.join(j, now)
@@ -163,22 +161,23 @@ func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 
 func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err error) {
 	j.Note = bytes.Clone(j.Note)
-	if err := w.alive(j.Session.ID, now); err != nil {
-		return st, err
-	}
-	stood := w.find(j.Session, exchange.Ref{Queue: j.Queue, ID: j.ID}, now)
-	if stood != nil && (w.has(OneTicket) || w.has(Copy) && !j.Retry) {
-		stood.ID += ", which is not found"
-	}
-	err = w.exchange(j.Queue, now, false, func(q *rows.Queue) error {
-		if stood != nil && w.has(Sent) {
-			defer func(end time.Time) { stood.End = end }(stood.End)
+	err = w.exchange(j.Session, j.Queue, now, false, func(q *rows.Queue) error {
+		end := w.sessions[j.Session.ID]
+		stood := q.Ticket(j.ID)
+		if stood != nil {
+			end = stood.End
+			if w.has(OneTicket) || w.has(Copy) && !j.Retry {
+				stood.ID += ", which is not found"
+			}
 		}
 		_, err := q.Join(j)
+		if t := q.Ticket(j.ID); t != nil && (t != stood && w.has(OneEnd) || t == stood && (!w.rowless || w.has(Sent))) {
+			t.End = end // only heartbeats move the end of a session
+		}
 		return err
 	})
 	if err == nil {
-		st = w.look(j.Session, w.queues[j.Queue], j.ID, false)
+		st = w.look(j.Session, w.queues[j.Queue], j.ID)
 	}
 	return st, err
 }
@@ -186,7 +185,14 @@ func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err er
 // Leave implements [exchange.Changer].
 func (s *Store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 	if s.w.has(NotBefore) {
-		s.tellTheNext(l.Ref)
+		_, _ = run(s.w, func(now time.Time) (any, error) {
+			q := s.w.queue(l.Queue, now)
+			if t := firstWaiter(q); t != nil {
+				st := exchange.Status{State: exchange.Held, Token: q.Token + 1}
+				s.w.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: st})
+			}
+			return nil, nil
+		})
 	}
 	err := do(ctx, s, func(now time.Time) error { return s.w.leave(l, now) })
 	if err == nil && s.w.has(Atomic) {
@@ -199,51 +205,33 @@ func (w *World) leave(l exchange.Leave, now time.Time) error {
 	if w.has(Buried) {
 		l.Tombstone = 0
 	}
-	if err := w.alive(l.Session.ID, now); err != nil {
-		return err
-	}
 	withholds := w.has(GrantInTheSameExchange) || w.has(Atomic)
-	return w.exchange(l.Queue, now, withholds, func(q *rows.Queue) error { return q.Leave(l) })
-}
-
-// tellTheNext is the fault NotBefore.
-func (s *Store) tellTheNext(leaves exchange.Ref) {
-	s.w.mu.Lock()
-	defer s.w.mu.Unlock()
-	q := s.w.queue(leaves.Queue, clock())
-	if next := firstWaiter(q); next != nil && q.Tickets[0].ID == leaves.ID {
-		st := exchange.Status{State: exchange.Held, Token: q.Token + 1}
-		s.w.send(next.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: next.ID, Status: st})
-	}
+	return w.exchange(l.Session, l.Queue, now, withholds, func(q *rows.Queue) error { return q.Leave(l) })
 }
 
 // Withdraw implements [exchange.Withdrawer].
 func (s *Store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) (
 	[]bool, bool, error) {
-	gone, err := request(ctx, s, func(now time.Time) (gone []bool, err error) {
-		if err := s.w.alive(o.ID, now); err != nil {
-			return nil, err
-		}
-		err = s.w.exchange(queue, now, s.w.has(GrantInWithdraw), func(q *rows.Queue) error {
-			if gone = make([]bool, len(ids)); !s.w.has(Withdraw) {
-				gone = q.Withdraw(o, ids, clean)
+	gone, err := request(ctx, s, func(now time.Time) ([]bool, error) {
+		gone := make([]bool, len(ids))
+		return gone, s.w.exchange(o, queue, now, s.w.has(GrantInWithdraw), func(q *rows.Queue) error {
+			if !s.w.has(Withdraw) {
+				copy(gone, q.Withdraw(o, ids, clean))
 			}
 			return nil
 		})
-		return gone, err
 	})
 	return gone, false, err
 }
 
 // Shrink implements [exchange.Changer].
 func (s *Store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref, units int64) (bool, error) {
-	shrink := func(q *rows.Queue) error { return q.Shrink(o, ref.ID, units) }
-	return false, s.change(ctx, o, ref.Queue, s.w.has(Shrink), shrink)
+	return false, s.change(ctx, o, ref.Queue, Shrink, func(q *rows.Queue) error { return q.Shrink(o, ref.ID, units) })
 }
 
 // Keep implements [exchange.Changer].
 func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, d time.Duration) error {
-	return s.change(ctx, o, ref.Queue, false, func(q *rows.Queue) error {
+	return s.change(ctx, o, ref.Queue, "", func(q *rows.Queue) error {
 		if t := q.Ticket(ref.ID); t != nil && s.w.has(Keep) {
 			t.Evicted = false
 		}
@@ -252,32 +240,37 @@ func (s *Store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 }
 
 // Renew implements [exchange.Store].
-func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, _ int) (exchange.Renewal, error) {
-	sent := clock()
+func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchange.Ref, extend int) (
+	exchange.Renewal, error) {
+	w, sent := s.w, clock()
 	var first []exchange.Status
-	if s.w.has(ReadFirst) { // what the first exchange has read need not be so in the second
-		var err error
-		if first, err = s.Look(ctx, o, tickets); err != nil {
-			return exchange.Renewal{}, err
-		}
+	if w.has(ReadFirst) { // what the first exchange has read need not be so in the second
+		first, _ = s.Look(ctx, o, tickets)
 	}
 	return request(ctx, s, func(now time.Time) (exchange.Renewal, error) {
-		w := s.w
-		row, err := w.sessions[o.ID], w.alive(o.ID, now)
-		if err != nil && !w.has(ReadFirst) && !(w.has(OverIsOver) && row != nil && !row.over) {
+		_, begun := w.sessions[o.ID]
+		if err := w.alive(o, now); err != nil && !w.has(ReadFirst) && !(w.has(OverIsOver) && begun) {
 			return exchange.Renewal{}, err
 		}
-		row.end = s.end(now, o.TTL) // never back: now was read with the world's mutex
+		end := s.end(now, o.TTL) // never back: now was read with the world's mutex
 		if w.has(NeverBack) {
-			row.end = sent.Add(o.TTL)
+			end = sent.Add(o.TTL)
+		}
+		w.sessions[o.ID] = end
+		for _, t := range w.tickets(o.ID) {
+			if !w.rowless && !w.strays[t.ID] && !t.Evicted {
+				t.End = end
+			}
 		}
 		r := exchange.Renewal{History: w.history, Tickets: first}
 		if !w.has(ReadFirst) {
-			r.Tickets = w.looks(o, tickets, now)
+			r.Tickets = w.looks(o, tickets, extend, now)
 		}
 		for i := range r.Tickets {
-			if w.has(Renew) {
-				r.Tickets[i] = exchange.Status{State: exchange.Held, Token: 1}
+			if st := &r.Tickets[i]; w.has(Renew) {
+				*st = exchange.Status{State: exchange.Held, Token: 1}
+			} else if w.rowless {
+				st.Stray = i >= extend && !st.Fixed
 			}
 		}
 		return r, nil
@@ -286,33 +279,46 @@ func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 
 // Look implements [exchange.Store].
 func (s *Store) Look(ctx context.Context, o exchange.Session, tickets []exchange.Ref) ([]exchange.Status, error) {
-	return request(ctx, s, func(now time.Time) ([]exchange.Status, error) { return s.w.looks(o, tickets, now), nil })
+	return request(ctx, s, func(now time.Time) ([]exchange.Status, error) { return s.w.looks(o, tickets, 0, now), nil })
 }
 
-func (w *World) looks(o exchange.Session, tickets []exchange.Ref, now time.Time) []exchange.Status {
+// looks settles the queues of tickets, and extends the first of these, if sessions have no rows.
+func (w *World) looks(o exchange.Session, tickets []exchange.Ref, extend int, now time.Time) []exchange.Status {
 	all := make([]exchange.Status, len(tickets))
 	for i, ref := range tickets {
-		all[i] = w.look(o, w.queue(ref.Queue, now), ref.ID, false)
+		if !w.rowless {
+			all[i] = w.look(o, w.queue(ref.Queue, now), ref.ID)
+			continue
+		}
+		_ = w.exchange(o, ref.Queue, now, false, func(q *rows.Queue) error {
+			all[i] = q.Look(o, ref.ID, i < extend || w.has(Extend))
+			return nil
+		})
 	}
 	return all
 }
 
 // Detach implements [exchange.Detacher].
 func (s *Store) Detach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
-	return s.setStrays(ctx, o, tickets, true)
+	return s.setStrays(ctx, o, tickets, true, Detach)
 }
 
 // Attach implements [exchange.Detacher].
 func (s *Store) Attach(ctx context.Context, o exchange.Session, tickets []exchange.Ref) error {
-	return s.setStrays(ctx, o, tickets, false)
+	return s.setStrays(ctx, o, tickets, false, Attach)
 }
 
-func (s *Store) setStrays(ctx context.Context, o exchange.Session, tickets []exchange.Ref, stray bool) error {
+func (s *Store) setStrays(ctx context.Context, o exchange.Session, refs []exchange.Ref, stray bool, not Fault) error {
 	return do(ctx, s, func(now time.Time) error {
-		for _, ref := range tickets {
-			stands := s.w.find(o, ref, now) != nil || !stray && s.w.has(AttachExpired)
-			if stands && !s.w.has(map[bool]Fault{true: Detach, false: Attach}[stray]) {
-				s.w.strays[ref.ID] = stray
+		w := s.w
+		for _, ref := range refs {
+			t := w.queue(ref.Queue, now).Ticket(ref.ID)
+			if t == nil || t.Session.ID != o.ID || w.has(not) || !t.End.After(now) && !w.has(AttachExpired) {
+				continue
+			}
+			w.strays[t.ID] = stray
+			if end := w.sessions[o.ID]; !stray && !t.Fixed && !t.Evicted && end.After(t.End) {
+				t.End = end
 			}
 		}
 		return nil
@@ -322,11 +328,9 @@ func (s *Store) setStrays(ctx context.Context, o exchange.Session, tickets []exc
 // Tickets implements [exchange.Detacher].
 func (s *Store) Tickets(ctx context.Context, o exchange.Session) ([]exchange.Ref, error) {
 	return request(ctx, s, func(now time.Time) (all []exchange.Ref, err error) {
-		for name := range s.w.queues {
-			for _, t := range s.w.queue(name, now).Tickets {
-				if t.Session.ID == o.ID && !t.Fixed && t.End.After(now) && !s.w.has(Tickets) {
-					all = append(all, exchange.Ref{Queue: name, ID: t.ID})
-				}
+		for q, t := range s.w.tickets(o.ID) {
+			if t.End.After(now) && !s.w.has(Tickets) {
+				all = append(all, exchange.Ref{Queue: q.Name, ID: t.ID})
 			}
 		}
 		return all, nil
@@ -335,12 +339,12 @@ func (s *Store) Tickets(ctx context.Context, o exchange.Session) ([]exchange.Ref
 
 // Settle implements [exchange.Store].
 func (s *Store) Settle(ctx context.Context, queue string) (bool, error) {
-	return false, s.change(ctx, exchange.Session{}, queue, false, func(*rows.Queue) error { return nil })
+	return false, s.change(ctx, exchange.Session{}, queue, "", func(*rows.Queue) error { return nil })
 }
 
 // Ask implements [exchange.Store].
 func (s *Store) Ask(ctx context.Context, queue, id string, demand driver.Demand) (bool, error) {
-	return false, s.change(ctx, exchange.Session{}, queue, s.w.has(GrantInAsk), func(q *rows.Queue) error {
+	return false, s.change(ctx, exchange.Session{}, queue, GrantInAsk, func(q *rows.Queue) error {
 		err := q.Ask(id, demand)
 		if t := q.Ticket(id); t != nil && s.w.has(Ask) {
 			t.Revoked = false
@@ -351,7 +355,7 @@ func (s *Store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 
 // Raise implements [exchange.Store].
 func (s *Store) Raise(ctx context.Context, queue string, floor uint64) error {
-	return s.change(ctx, exchange.Session{}, queue, false, func(q *rows.Queue) error {
+	return s.change(ctx, exchange.Session{}, queue, "", func(q *rows.Queue) error {
 		if !s.w.has(Raise) {
 			q.Raise(floor)
 		}
@@ -361,7 +365,7 @@ func (s *Store) Raise(ctx context.Context, queue string, floor uint64) error {
 
 // Resize implements [exchange.Resizer].
 func (s *Store) Resize(ctx context.Context, queue string, capacity int64) (bool, error) {
-	return false, s.change(ctx, exchange.Session{}, queue, s.w.has(GrantInResize), func(q *rows.Queue) error {
+	return false, s.change(ctx, exchange.Session{}, queue, GrantInResize, func(q *rows.Queue) error {
 		err := q.Resize(capacity)
 		q.Resized = q.Resized && !s.w.has(Resize)
 		return err
@@ -379,7 +383,7 @@ func (s *Store) Clock(ctx context.Context) (int64, error) {
 }
 
 // Read implements [exchange.Store].
-func (s *Store) Read(ctx context.Context, queue string, f exchange.Follower) (r exchange.Snapshot, err error) {
+func (s *Store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
 	if s.w.has(Read) {
 		f = exchange.Follower{}
 	}
@@ -432,7 +436,9 @@ func (s *Store) Load(ctx context.Context, name string, f exchange.Follower) (dri
 		f = exchange.Follower{}
 	}
 	return request(ctx, s, func(now time.Time) (driver.Cell, error) {
-		c := s.w.cell(name, now).Load(f)
+		cell := row(s.w.cells, name, rows.Cell{Name: name})
+		rows.Begin(cell, now)
+		c := cell.Load(f)
 		c.Value = bytes.Clone(c.Value)
 		return c, nil
 	})
@@ -442,12 +448,13 @@ func (s *Store) Load(ctx context.Context, name string, f exchange.Follower) (dri
 func (s *Store) Swap(ctx context.Context, n driver.Swap) (driver.Cell, error) {
 	n.Value = append([]byte{}, n.Value...)
 	return request(ctx, s, func(now time.Time) (driver.Cell, error) {
-		row := s.w.cell(n.Name, now)
+		cell := row(s.w.cells, n.Name, rows.Cell{Name: n.Name})
 		if s.w.has(OnlyOnce) {
-			delete(row.Swaps, n.ID)
+			delete(cell.Swaps, n.ID)
 		}
-		c, err := row.Swap(n)
-		for _, ev := range row.Events {
+		x := rows.Begin(cell, now)
+		c, err := cell.Swap(n)
+		for _, ev := range x.Events {
 			s.w.send(ev.Mailbox, ev.Event)
 		}
 		c.Value = bytes.Clone(c.Value)

@@ -1,11 +1,13 @@
 // Package exchangetest has a backend in memory behind a network that loses, delays, reorders and
 // repeats, and crashes. Tests of package exchange use it. Its queues are the rows of package rows; it
-// adds rows of sessions, which decide when tickets end.
+// adds rows of sessions, which move the ends of their tickets.
 //
 // A [Fault] breaks one sentence of the contract. Tests show what goes wrong then.
 package exchangetest
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -20,10 +22,11 @@ type World struct {
 	mu       sync.Mutex
 	queues   map[string]*rows.Queue
 	cells    map[string]*rows.Cell
-	sessions map[string]*session // by ID
-	rowless  bool                // there are none: see Rowless
-	strays   map[string]bool     // IDs of tickets
-	copied   map[string]bool     // IDs of tickets that a replica has
+	sessions map[string]time.Time // when they end, by ID
+	rowless  bool                 // they have no rows: see Rowless
+	files    map[string]string    // which sessions live as long as, by ID
+	strays   map[string]bool      // IDs of tickets
+	copied   map[string]bool      // IDs of tickets that a replica has
 	mail     map[string]*mailbox
 	history  string
 	floor    uint64 // of the tokens of all queues
@@ -35,72 +38,54 @@ type World struct {
 // NewWorld makes an empty backend, with these faults.
 func NewWorld(faults ...Fault) *World {
 	return &World{
-		queues: map[string]*rows.Queue{}, cells: map[string]*rows.Cell{}, sessions: map[string]*session{},
-		strays: map[string]bool{}, copied: map[string]bool{}, mail: map[string]*mailbox{}, history: "first", faults: faults,
+		queues: map[string]*rows.Queue{}, cells: map[string]*rows.Cell{}, sessions: map[string]time.Time{},
+		files: map[string]string{}, strays: map[string]bool{}, copied: map[string]bool{}, mail: map[string]*mailbox{},
+		history: "first", faults: faults,
 	}
 }
 
 // has reports whether the world has a fault.
 func (w *World) has(f Fault) bool { return slices.Contains(w.faults, f) }
 
-// session is the row of a session.
-type session struct {
-	end    time.Time
-	over   bool
-	closed func() bool // whether the file is closed that it lives as long as; nil: there is none
+// row is a row of a table, which is made if it is missing.
+func row[R any](table map[string]*R, name string, missing R) *R {
+	if table[name] == nil {
+		table[name] = &missing
+	}
+	return table[name]
 }
 
-func (s *session) isOver() bool {
-	s.over = s.over || s.closed != nil && s.closed()
-	return s.over
+// queue is the row of a queue. It is not settled.
+func (w *World) queue(name string, now time.Time) *rows.Queue {
+	q := row(w.queues, name, rows.Queue{Name: name})
+	q.Exchange, q.Token = &rows.Exchange{Now: now}, max(q.Token, w.floor)
+	for _, t := range q.Tickets {
+		if !t.Fixed && w.dead(t.Session) {
+			t.End = time.Time{}
+		}
+	}
+	return q
 }
 
-// alive reports whether a session is over.
-func (w *World) alive(id string, now time.Time) error {
-	if s := w.sessions[id]; !w.rowless && (s == nil || s.isOver() || !s.end.After(now)) {
+// tickets are the tickets of a session without a fixed end, with their queues.
+func (w *World) tickets(session string) iter.Seq2[*rows.Queue, *rows.Ticket] {
+	return func(yield func(*rows.Queue, *rows.Ticket) bool) {
+		for _, q := range w.queues {
+			for _, t := range q.Tickets {
+				if t.Session.ID == session && !t.Fixed && !yield(q, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// alive says that a session is over, if an exchange is for one.
+func (w *World) alive(o exchange.Session, now time.Time) error {
+	if o.ID != "" && !w.rowless && !w.sessions[o.ID].After(now) {
 		return driver.ErrSession
 	}
 	return nil
-}
-
-// withSession reports whether a ticket has no end of its own.
-func (w *World) withSession(t *rows.Ticket) bool {
-	return !w.rowless && !t.Fixed && !t.Evicted && !w.strays[t.ID]
-}
-
-// end is when a ticket ends unless something moves that.
-func (w *World) end(t *rows.Ticket, now time.Time) time.Time {
-	s := w.sessions[t.Session.ID]
-	least := t.Since.Add(t.Session.TTL)
-	switch {
-	case t.Fixed:
-		return t.End
-	case w.has(Settle):
-		return now.Add(time.Hour)
-	case s != nil && s.isOver():
-		return time.Time{}
-	case !w.withSession(t):
-		return t.End
-	case w.has(OneEnd) || s.end.After(least):
-		return s.end
-	}
-	return least
-}
-
-// queue is the row of a queue, which is made if it is missing, with the ends that its tickets have now.
-// It is not settled.
-func (w *World) queue(name string, now time.Time) *rows.Queue {
-	q := w.queues[name]
-	if q == nil {
-		q = &rows.Queue{Name: name}
-		w.queues[name] = q
-	}
-	q.Exchange = &rows.Exchange{Now: now}
-	q.Token = max(q.Token, w.floor)
-	for _, t := range q.Tickets {
-		t.End = w.end(t, now)
-	}
-	return q
 }
 
 // expired are the tickets that are to be taken out.
@@ -113,52 +98,47 @@ func expired(q *rows.Queue) (all []*rows.Ticket) {
 	return all
 }
 
-// find returns a ticket of a session that stands, or nil.
-func (w *World) find(o exchange.Session, ref exchange.Ref, now time.Time) *rows.Ticket {
-	if t := w.queue(ref.Queue, now).Ticket(ref.ID); t != nil && t.Session.ID == o.ID && t.End.After(now) {
-		return t
-	}
-	return nil
-}
+// effect is what an exchange does with a queue that is settled.
+type effect = func(*rows.Queue) error
 
-// exchange makes an exchange with a queue, which is settled before and after that, unless a fault
-// withholds the grants.
-func (w *World) exchange(name string, now time.Time, withholds bool, does func(*rows.Queue) error) error {
+// exchange makes an exchange with a queue for a session. The queue is settled before and after that, unless a
+// fault withholds the grants.
+func (w *World) exchange(o exchange.Session, name string, now time.Time, withholds bool, does effect) error {
+	if err := w.alive(o, now); err != nil {
+		return err
+	}
 	q := w.queue(name, now)
-	first, last := firstWaiter(q), q.Token
-	dead := expired(q)
-	for _, t := range dead {
-		if w.withSession(t) && !w.has(OverIsOver) {
-			w.sessions[t.Session.ID].over = true
-		}
-		if w.has(RemovedAtExpiry) {
+	first := firstWaiter(q)
+	for _, t := range expired(q) {
+		switch {
+		case w.has(Settle):
+			t.End = now.Add(time.Hour)
+		case w.has(Expired):
+			t.Session.TTL = 0 // for which its tombstone stays
+		case w.has(RemovedAtExpiry):
 			w.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
 		}
 	}
 	rows.Begin(q, now)
-	for _, t := range dead {
-		if w.has(Expired) {
-			delete(q.Tombstones, t.ID)
-		}
-	}
 	settled := q.Token
 	err := does(q)
 	if withholds {
-		w.withhold(q, settled)
-	}
-	if w.has(Prefix) {
-		w.passWaiters(q)
-	}
-	if w.has(TokensGrow) {
+		q.Events = slices.DeleteFunc(q.Events, func(ev rows.Event) bool { return ev.Status.Token > settled })
 		for _, t := range q.Tickets {
-			if t.Held && t.Token > last {
-				t.Token = uint64(len(q.Tickets))
+			if t.Held && t.Token > settled {
+				t.Held, t.Fixed = false, false
 			}
 		}
 	}
+	if w.has(Prefix) {
+		events := q.Events
+		slices.SortStableFunc(q.Tickets, func(a, b *rows.Ticket) int { return cmp.Compare(wants(a), wants(b)) })
+		rows.Begin(q, now)
+		q.Events = append(events, q.Events...)
+	}
 	for _, ev := range q.Events {
 		if w.has(TokensGrow) {
-			ev.Status.Token = min(ev.Status.Token, uint64(len(q.Tickets)))
+			ev.Status.Token = min(ev.Status.Token, 1)
 		}
 		if !w.has(Told) || ev.Type != exchange.Granted && ev.Demand != driver.Wanted {
 			w.send(ev.Mailbox, ev.Event)
@@ -171,68 +151,42 @@ func (w *World) exchange(name string, now time.Time, withholds bool, does func(*
 	return err
 }
 
-func isWaiter(t *rows.Ticket) bool { return !t.Held }
-
+// firstWaiter is the first ticket that is not held, or nil.
 func firstWaiter(q *rows.Queue) *rows.Ticket {
-	if i := slices.IndexFunc(q.Tickets, isWaiter); i >= 0 {
-		return q.Tickets[i]
+	for _, t := range q.Tickets {
+		if !t.Held {
+			return t
+		}
 	}
 	return nil
 }
 
-// withhold takes the grants back whose tokens are larger than the last one of before.
-func (w *World) withhold(q *rows.Queue, last uint64) {
-	for _, t := range q.Tickets {
-		if t.Held && t.Token > last {
-			t.Held, t.Fixed = false, false
-		}
+// wants is how many units a ticket waits for.
+func wants(t *rows.Ticket) int64 {
+	if t.Held {
+		return 0
 	}
-	q.Events = slices.DeleteFunc(q.Events, func(ev rows.Event) bool {
-		return ev.Type == exchange.Granted && ev.Status.Token > last
-	})
+	return t.Units
 }
 
-// passWaiters is the fault Prefix: waiters pass one that does not fit.
-func (w *World) passWaiters(q *rows.Queue) {
-	held, free := 0, q.Capacity
-	for i, t := range q.Tickets {
-		if free -= t.Units; free < 0 && !t.Held {
-			free += t.Units
-			continue
-		}
-		q.Tickets = slices.Insert(slices.Delete(q.Tickets, i, i+1), held, t)
-		held++
-	}
-	events := q.Events
-	q.Events = append(events, rows.Begin(q, q.Now).Events...)
-}
-
-// look is what an exchange says of a ticket.
-func (w *World) look(o exchange.Session, q *rows.Queue, id string, extend bool) exchange.Status {
-	st := q.Look(o, id, extend)
-	switch {
-	case w.rowless:
+// look is what an exchange says of a ticket. It settles nothing.
+func (w *World) look(o exchange.Session, q *rows.Queue, id string) exchange.Status {
+	st := q.Look(o, id, false)
+	if w.rowless {
 		return st
-	case st.State == exchange.Gone, st.Left <= 0 && !w.has(Look): // then its row is still there
+	}
+	if st.State == exchange.Gone || st.Left <= 0 && !w.has(Look) { // then its row is still there
 		return exchange.Status{}
 	}
-	st.Stray, st.Unsettled = w.strays[id], len(expired(q)) > 0
 	if st.Ahead >= near {
 		st.Due, st.Ahead = 0, 0
 	}
+	if w.has(TokensGrow) {
+		st.Token = min(st.Token, 1)
+	}
+	st.Stray, st.Unsettled = w.strays[id], len(expired(q)) > 0
 	return st
 }
 
 // near is how many waiters have an expiry timer: those in front of the others may all be dead.
 const near = 100
-
-// cell is the row of a cell.
-func (w *World) cell(name string, now time.Time) *rows.Cell {
-	c := w.cells[name]
-	if c == nil {
-		c = &rows.Cell{Name: name}
-		w.cells[name] = c
-	}
-	rows.Begin(c, now)
-	return c
-}
