@@ -17,7 +17,8 @@ func (r *cell) fields(c *codec) {
 	textOf(c, &r.Name)
 	cellOf(c, &r.Cell.Cell)
 	listOf(c, &r.Followers, mailboxOf)
-	mapOf(c, &r.Swaps, func(c *codec, s *rows.Swapped) {
+	mapOf(c, &r.Swaps, func(c *codec, id *string, s *rows.Swapped) {
+		textOf(c, id)
 		cellOf(c, &s.Cell)
 		flagOf(c, &s.Conflict)
 		timeOf(c, &s.End)
@@ -37,7 +38,7 @@ func (s *store) changeCell(ctx context.Context, name string, f func(x *tx, r *ce
 		if x.rebooted {
 			r.Swaps = nil
 		}
-		x.Exchange = rows.Begin(&r, x.Now)
+		x.exchange = rows.Begin(&r, x.now)
 		return f(x, &r)
 	})
 }

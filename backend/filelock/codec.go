@@ -92,8 +92,8 @@ func listOf[T any](c *codec, all *[]T, each func(*codec, *T)) {
 	}
 }
 
-// mapOf is listOf for entries that begin with their keys.
-func mapOf[V any](c *codec, all *map[string]V, each func(*codec, *V)) {
+// mapOf is listOf for a map.
+func mapOf[V any](c *codec, all *map[string]V, each func(c *codec, key *string, of *V)) {
 	type entry struct {
 		key string
 		of  V
@@ -102,14 +102,12 @@ func mapOf[V any](c *codec, all *map[string]V, each func(*codec, *V)) {
 	for key, of := range *all {
 		list = append(list, entry{key, of})
 	}
-	listOf(c, &list, func(c *codec, e *entry) {
-		textOf(c, &e.key)
-		each(c, &e.of)
-	})
-	if c.reads {
-		for _, e := range list {
-			put(all, e.key, e.of)
-		}
+	listOf(c, &list, func(c *codec, e *entry) { each(c, &e.key, &e.of) })
+	if c.reads && len(list) > 0 {
+		*all = make(map[string]V, len(list))
+	}
+	for _, e := range list {
+		(*all)[e.key] = e.of
 	}
 }
 

@@ -29,9 +29,7 @@ func (s *store) foreign(q *queue) (others []driver.Member) {
 	}
 	ours := map[int]int{} // how many locks of each process are of tickets
 	for _, t := range q.Tickets {
-		if pid := q.pids[t.ID]; pid != 0 {
-			ours[pid]++
-		}
+		ours[t.PID]++
 	}
 	for _, h := range holdings() {
 		switch {

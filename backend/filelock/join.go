@@ -30,38 +30,32 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 // join is one transaction of a Join. It says whether it is to be repeated: the ticket is granted, and
 // the client of the last holder is about to unlock the file.
 func (s *store) join(ctx context.Context, j exchange.Join) (st exchange.Status, unlocking bool, err error) {
-	err = s.change(ctx, j.Queue, func(x *queueTx) error {
-		found := x.Ticket(j.ID) != nil
-		if !found && (len(x.Tickets) >= maxList || x.size > maxRow/2) {
+	err = s.change(ctx, j.Queue, func(q *queue) error {
+		found := q.Ticket(j.ID) != nil
+		if !found && (len(q.Tickets) >= maxList || q.size > maxRow/2) {
 			return errTooLong
 		}
-		x.joins = j.ID
-		in := j
-		if flocked(j.Kind) {
-			in.Hold = 0
-		}
-		if _, err := x.Queue.Join(in); err != nil {
+		q.joins, q.Late = j.ID, flocked(j.Kind)
+		if _, err := q.Join(j); err != nil {
 			return err
 		}
-		t := x.Ticket(j.ID)
+		t := q.Ticket(j.ID)
 		if !found {
-			if t.Since = time.Now(); in.Hold != j.Hold {
-				t.HoldFor = j.Hold
-				x.holdFromLock(t)
-			}
+			t.Since = time.Now()
 		}
-		x.apply()
-		st = x.status(t)
-		unlocking = t.Held && st.State == exchange.Waiting && x.Now.Before(x.Unlocking) && x.unlockable == nil
-		switch {
-		case x.unlockable != nil:
-			x.Withdraw(j.Session, []string{j.ID}, true)
-			return driver.Permanent(x.unlockable)
-		case j.NoWait && st.State == exchange.Waiting && !unlocking:
-			x.Withdraw(j.Session, []string{j.ID}, true)
-			return driver.ErrBusy
+		st = q.status(t)
+		waits := st.State == exchange.Waiting
+		unlocking = t.Held && waits && q.now.Before(q.Unlocking) && q.unlockable == nil
+		var err error
+		if q.unlockable != nil {
+			err = driver.Permanent(q.unlockable)
+		} else if j.NoWait && waits && !unlocking {
+			err = driver.ErrBusy
 		}
-		return nil
+		if err != nil {
+			q.Withdraw(j.Session, []string{j.ID}, true)
+		}
+		return err
 	})
 	return st, unlocking && err == nil, err
 }

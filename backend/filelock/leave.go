@@ -22,20 +22,18 @@ func (s *store) End(ctx context.Context, of exchange.Session, tickets []exchange
 }
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
-	return false, s.change(ctx, l.Queue, func(x *queueTx) error {
-		x.find(l.ID)
-		return x.Leave(l)
+	return false, s.change(ctx, l.Queue, func(q *queue) error {
+		q.find(l.ID)
+		return q.Leave(l)
 	})
 }
 
 // Withdraw is for a crowd that gives up: one transaction takes out many waiters.
-func (s *store) Withdraw(ctx context.Context, of exchange.Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {
-	err = s.change(ctx, queue, func(x *queueTx) error {
-		gone = x.Withdraw(of, ids, clean)
-		for i, id := range ids {
-			if gone[i] {
-				s.locks.release(id)
-			}
+func (s *store) Withdraw(ctx context.Context, of exchange.Session, name string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {
+	err = s.change(ctx, name, func(q *queue) error {
+		gone = q.Withdraw(of, ids, clean)
+		for _, id := range ids {
+			q.find(id)
 		}
 		return nil
 	})
@@ -43,26 +41,26 @@ func (s *store) Withdraw(ctx context.Context, of exchange.Session, queue string,
 }
 
 func (s *store) Shrink(ctx context.Context, of exchange.Session, ref exchange.Ref, units int64) (bool, error) {
-	return false, s.change(ctx, ref.Queue, func(x *queueTx) error {
-		t := x.find(ref.ID)
-		if t != nil && units < t.Units && t.Units == x.Capacity && x.pids[t.ID] != 0 && t.Session.ID == of.ID && !s.locks.share(t.ID) {
-			x.drop(t, true) // another program was faster
+	return false, s.change(ctx, ref.Queue, func(q *queue) error {
+		t := q.find(ref.ID)
+		if t != nil && units < t.Units && t.Units == q.Capacity && t.PID != 0 && t.Session.ID == of.ID && !s.locks.share(t.ID) {
+			q.drop(t, true) // another program was faster
 			return driver.ErrGone
 		}
-		return x.Shrink(of, ref.ID, units)
+		return q.Shrink(of, ref.ID, units)
 	})
 }
 
 func (s *store) Keep(ctx context.Context, of exchange.Session, ref exchange.Ref, d time.Duration) error {
-	return s.change(ctx, ref.Queue, func(x *queueTx) error {
-		t := x.find(ref.ID)
-		if t != nil && flocked(x.Kind) && x.mine(t) && x.pids[t.ID] == 0 {
+	return s.change(ctx, ref.Queue, func(q *queue) error {
+		t := q.find(ref.ID)
+		if t != nil && flocked(q.Kind) && q.mine(t) && t.PID == 0 {
 			return exchange.ErrNotHeld
 		}
-		err := x.Keep(of, ref.ID, d)
+		err := q.Keep(of, ref.ID, d)
 		if err == nil {
-			x.durable = true
-			s.locks.until(t.ID, x.Now, t.End)
+			q.durable = true
+			s.locks.until(t.ID, q.now, t.End)
 		}
 		return err
 	})

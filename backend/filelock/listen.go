@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // message is an event for a mailbox. Granted has the queue only: the client looks which of its
@@ -115,23 +116,18 @@ func (s *store) deliver(ev exchange.Event) {
 }
 
 // turn has the file of a queue locked for the tickets of this client that were granted.
-func (s *store) turn(queue string) {
+func (s *store) turn(name string) {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	var events []exchange.Event
-	err := s.change(ctx, queue, func(x *queueTx) error {
-		for _, t := range x.Tickets {
-			if t.Held && x.pids[t.ID] == 0 && x.mine(t) {
-				events = append(events, x.granted(t))
+	if s.change(ctx, name, func(q *queue) error {
+		for _, t := range q.Tickets {
+			if t.Held && t.PID == 0 && q.mine(t) {
+				q.Events = append(q.Events, rows.Event{Mailbox: s.mailbox, Event: exchange.Event{Type: exchange.Granted, ID: t.ID}})
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		events = []exchange.Event{{Type: exchange.Wake}}
-	}
-	for _, ev := range events {
-		s.deliver(ev)
+	}) != nil {
+		s.deliver(exchange.Event{Type: exchange.Wake})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/flock"
 	"github.com/interlock-go/interlock/internal/trust"
 )
@@ -47,27 +48,28 @@ func (f *lockFile) close() {
 }
 
 // take locks the file of a queue for a ticket, unless another program has locked it. Then the file
-// stays open: to close it would be news for those who watch it. Idle may be open already.
-func (l *locks) take(queue, id string, exclusive bool, now, end time.Time, idle *lockFile) (has bool, err error) {
+// stays open: to close it would be news for those who watch it.
+func (l *locks) take(q *queue, t *rows.Ticket) (has bool, err error) {
+	exclusive, idle := t.Units == q.Capacity, &q.file.idle
 	l.mu.Lock()
-	f := l.files[id]
+	f := l.files[t.ID]
 	switch {
 	case l.files == nil:
 		l.mu.Unlock()
 		return false, errClosed
 	case f == nil:
-		f = &locked{queue: queue, lockFile: *idle}
-		f.timer = time.AfterFunc(time.Hour, func() { l.lapse(id, f) })
-		l.files[id], *idle = f, lockFile{}
+		f = &locked{queue: q.Name, lockFile: *idle}
+		f.timer = time.AfterFunc(time.Hour, func() { l.lapse(t.ID, f) })
+		l.files[t.ID], *idle = f, lockFile{}
 	}
 	l.mu.Unlock()
-	l.until(id, now, end)
+	l.until(t.ID, q.now, t.End)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.over || f.has {
 		return f.has, nil
 	}
-	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(f.file, queue) {
+	if err = l.try(f, exclusive); err == nil && !f.has && l.s.watch.add(f.file, q.Name) {
 		err = l.try(f, exclusive) // it may have been unlocked before it was watched
 	}
 	if err != nil {
@@ -191,9 +193,9 @@ func (l *locks) lapse(id string, f *locked) {
 	defer l.lapses.Done()
 	ctx, cancel := context.WithTimeout(l.s.ctx, time.Second)
 	defer cancel()
-	err := l.s.change(ctx, f.queue, func(x *queueTx) error {
-		if t := x.find(id); t != nil {
-			l.until(id, x.Now, t.End)
+	err := l.s.change(ctx, f.queue, func(q *queue) error {
+		if t := q.find(id); t != nil {
+			l.until(id, q.now, t.End)
 		}
 		return nil
 	})

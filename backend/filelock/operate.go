@@ -12,17 +12,17 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-func (s *store) Settle(ctx context.Context, queue string) (bool, error) {
-	return false, s.change(ctx, queue, func(*queueTx) error { return nil })
+func (s *store) Settle(ctx context.Context, name string) (bool, error) {
+	return false, s.change(ctx, name, func(*queue) error { return nil })
 }
 
-func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand) (bool, error) {
-	return false, s.change(ctx, queue, func(x *queueTx) error {
-		err := x.Ask(id, demand)
+func (s *store) Ask(ctx context.Context, name, id string, demand driver.Demand) (bool, error) {
+	return false, s.change(ctx, name, func(q *queue) error {
+		err := q.Ask(id, demand)
 		if errors.Is(err, driver.ErrGone) && strings.HasPrefix(id, foreignID) {
-			for _, m := range s.foreign(x.queue) {
+			for _, m := range s.foreign(q) {
 				if m.ID == id {
-					return driver.Invalid(fmt.Errorf("%s, has locked %s: it cannot be asked", m.Owner, s.dir.lockFile(queue)))
+					return driver.Invalid(fmt.Errorf("%s, has locked %s: it cannot be asked", m.Owner, s.dir.lockFile(name)))
 				}
 			}
 		}
@@ -31,18 +31,18 @@ func (s *store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 }
 
 // Resize outlasts a power loss.
-func (s *store) Resize(ctx context.Context, queue string, capacity int64) (bool, error) {
-	return false, s.change(ctx, queue, func(x *queueTx) error {
-		x.durable = true
-		return x.Resize(capacity)
+func (s *store) Resize(ctx context.Context, name string, capacity int64) (bool, error) {
+	return false, s.change(ctx, name, func(q *queue) error {
+		q.durable = true
+		return q.Resize(capacity)
 	})
 }
 
 // Raise writes a row anew that is damaged: nothing in it can be used, and no token of it comes back.
 func (s *store) Raise(ctx context.Context, name string, floor uint64) error {
-	return s.changeRow(ctx, name, &queue{anew: true}, func(x *queueTx) error {
-		x.Raise(floor)
-		x.durable = true
+	return s.changeRow(ctx, name, &queue{anew: true}, func(q *queue) error {
+		q.Raise(floor)
+		q.durable = true
 		return nil
 	})
 }

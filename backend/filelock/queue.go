@@ -15,22 +15,27 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
-// queue is the row of a queue, and what the files of its holders add. Times of the rows are those of
-// fileclock; only tokens, Since and Wall follow the wall clock.
+// queue is the row of a queue, in a transaction. Times of the rows are those of fileclock; only tokens, Since and Wall
+// follow the wall clock. The PID of a ticket is that of the client that has locked the file for it.
 type queue struct {
 	rows.Queue
-	pids      map[string]int           // by ID of the ticket: of the client that has locked the file for it
-	holds     map[string]time.Duration // by ID of the ticket: for how long it is to be held from then on
-	Unlocking time.Time                // until then, the client of a ticket that was taken out may have the file locked
-	anew      bool                     // if the row is damaged, it begins anew: for Raise
+	Unlocking time.Time // until then, the client of a ticket that was taken out may have the file locked
+	Written   time.Time // when the row was written
+	Wall      time.Time // the same by the wall clock
 
-	Written time.Time // when the row was written
-	Wall    time.Time // the same by the wall clock
+	*tx
+	anew       bool   // if the row is damaged, it begins anew: for Raise
+	joins      string // the ID of the ticket that a Join makes
+	unlockable error  // why the file of the queue cannot be locked, unless it is another program
 }
 
 // resizedKind is the kind of a semaphore's row that keeps its capacity: programs of earlier releases
 // take it for another kind.
 const resizedKind driver.Kind = "semaphore, resized"
+
+// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is told
+// by what it reads that it was evicted. Programs of earlier releases find no such ID.
+const removedMark = "!"
 
 func (q *queue) fields(c *codec) {
 	textOf(c, &q.Name)
@@ -49,7 +54,15 @@ func (q *queue) fields(c *codec) {
 	timeOf(c, &q.Written)
 	timeOf(c, &q.Wall)
 	listOf(c, &q.Followers, mailboxOf)
-	q.tombstones(c)
+	mapOf(c, &q.Tombstones, func(c *codec, id *string, b *rows.Tombstone) {
+		marked := *id
+		if b.Removed {
+			marked = removedMark + marked
+		}
+		textOf(c, &marked)
+		*id, b.Removed = strings.CutPrefix(marked, removedMark)
+		timeOf(c, &b.End)
+	})
 	var made []rows.Ticket // so many again as were read
 	listOf(c, &q.Tickets, func(c *codec, t **rows.Ticket) {
 		if c.reads {
@@ -58,47 +71,26 @@ func (q *queue) fields(c *codec) {
 			}
 			*t, made = &made[0], made[1:]
 		}
-		q.ticket(c, *t)
+		ticketOf(c, *t)
 	})
 }
 
-// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is told
-// by what it reads that it was evicted. Programs of earlier releases find no such ID.
-const removedMark = "!"
-
-func (q *queue) tombstones(c *codec) {
-	var marked map[string]rows.Tombstone
-	for id, b := range q.Tombstones {
-		if b.Removed {
-			id = removedMark + id
-		}
-		put(&marked, id, b)
-	}
-	mapOf(c, &marked, func(c *codec, b *rows.Tombstone) { timeOf(c, &b.End) })
-	if !c.reads {
-		return
-	}
-	for id, b := range marked {
-		id, b.Removed = strings.CutPrefix(id, removedMark)
-		put(&q.Tombstones, id, b)
-	}
-}
-
-func (q *queue) ticket(c *codec, t *rows.Ticket) {
+func ticketOf(c *codec, t *rows.Ticket) {
 	textOf(c, &t.ID)
 	numberOf(c, &t.Units)
 	sessionOf(c, &t.Session.ID)
 	numberOf(c, &t.Session.TTL)
 	textOf(c, &t.Session.Owner)
 	mailboxOf(c, &t.Session.Mailbox)
-	hold, pid := t.HoldFor+q.holds[t.ID], q.pids[t.ID]
-	locked := pid != 0
-	numberOf(c, &hold)
+	numberOf(c, &t.HoldFor)
 	textOf(c, &t.Note)
 	timeOf(c, &t.Since)
 	flagOf(c, &t.Held)
+	locked := t.PID != 0
 	flagOf(c, &locked)
-	numberOf(c, &pid)
+	if numberOf(c, &t.PID); !locked {
+		t.PID = 0
+	}
 	numberOf(c, &t.Token)
 	flagOf(c, &t.Inherited)
 	flagOf(c, &t.Fixed)
@@ -106,28 +98,6 @@ func (q *queue) ticket(c *codec, t *rows.Ticket) {
 	timeOf(c, &t.End)
 	flagOf(c, &t.Revoked)
 	flagOf(c, &t.Evicted)
-	if !c.reads {
-		return
-	}
-	if locked {
-		put(&q.pids, t.ID, pid)
-	}
-	if t.HoldFor = hold; hold > 0 && flocked(q.Kind) && !locked && !t.Fixed {
-		q.holdFromLock(t)
-	}
-}
-
-// holdFromLock has the fixed time of a ticket begin when the file is locked, and not with the grant.
-func (q *queue) holdFromLock(t *rows.Ticket) {
-	put(&q.holds, t.ID, t.HoldFor)
-	t.HoldFor = 0
-}
-
-func put[V any](m *map[string]V, key string, v V) {
-	if *m == nil {
-		*m = map[string]V{}
-	}
-	(*m)[key] = v
 }
 
 // flocked reports whether a holder locks the file, too, which other programs may have locked:
@@ -136,22 +106,12 @@ func flocked(kind driver.Kind) bool {
 	return kind == driver.Mutex || kind == driver.Election || kind == driver.RWMutex
 }
 
-// queueTx is a transaction of a queue.
-type queueTx struct {
-	*tx
-	*queue
-	stood      []*rows.Ticket // when applied
-	applied    int            // how many events
-	joins      string         // the ID of the ticket that a Join makes
-	unlockable error          // why the file of the queue cannot be locked, unless it is another program
-}
-
 // change makes a transaction of a queue, which is settled before and afterwards.
-func (s *store) change(ctx context.Context, name string, f func(x *queueTx) error) error {
+func (s *store) change(ctx context.Context, name string, f func(q *queue) error) error {
 	return s.changeRow(ctx, name, &queue{}, f)
 }
 
-func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(x *queueTx) error) error {
+func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(q *queue) error) error {
 	return s.transact(ctx, queues, escape(name), q, func(x *tx) error {
 		if x.fresh {
 			*q = queue{Queue: rows.Queue{Name: name}} // a part of a damaged row may have been read
@@ -164,10 +124,9 @@ func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(x *
 		if q.Name != name {
 			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
 		}
-		if x.rebooted {
-			q.reboot(x.Now)
+		if q.tx = x; x.rebooted {
+			q.reboot()
 		}
-		qx := &queueTx{tx: x, queue: q, stood: slices.Clone(q.Tickets)}
 		q.Token = max(q.Token, clockToken()-1)
 		alive := "" // the last that was asked about: the row is settled twice
 		q.Dead = func(of exchange.Session) (dead bool) {
@@ -176,11 +135,11 @@ func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(x *
 			}
 			return dead
 		}
-		x.Exchange = rows.Begin(q, x.Now)
-		qx.apply()
-		err := f(qx)
-		if qx.apply(); x.Changed {
-			q.Written, q.Wall = x.Now, time.Now()
+		q.Left, q.Late = q.left, flocked(q.Kind) // a fixed time begins when the file is locked
+		x.exchange = rows.Begin(q, x.now)
+		err := f(q)
+		if q.tell(); q.Changed {
+			q.Written, q.Wall = x.now, time.Now()
 		}
 		return err
 	})
@@ -194,7 +153,7 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 	var all queue
 	err := s.transact(ctx, queues, floorFile, &all, func(x *tx) error {
 		if all.Token < least {
-			all.Token, x.Changed = least, true
+			all.Token, x.exchange.Changed = least, true
 		}
 		return nil
 	})
@@ -202,68 +161,54 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 }
 
 // reboot is called after a reboot: no session lives, and fixed ends go on by the wall clock.
-func (q *queue) reboot(now time.Time) {
-	off := now.Sub(q.Written) - max(0, time.Since(q.Wall))
+func (q *queue) reboot() {
+	off := q.now.Sub(q.Written) - max(0, time.Since(q.Wall))
 	for _, t := range q.Tickets {
-		if t.End = t.End.Add(off); !t.Fixed {
-			t.End = now
+		if t.PID, t.End = 0, t.End.Add(off); !t.Fixed {
+			t.End = q.now
 		}
 	}
-	q.pids, q.Tombstones = nil, nil
+	q.Tombstones = nil
 }
 
 // clockToken is the smallest token of now.
 func clockToken() uint64 { return uint64(time.Now().UnixMicro() / 10) }
 
-// apply follows the row: it unlocks the files of tickets that have left, and tells new holders. One of
-// another client locks the file when it is told.
-func (x *queueTx) apply() {
-	i := 0
-	for _, t := range x.stood {
-		if i < len(x.Tickets) && x.Tickets[i] == t {
-			i++
-		} else {
-			x.left(t)
-		}
-	}
-	told := slices.Clone(x.Events[:x.applied])
-	for i := x.applied; i < len(x.Events); i++ {
-		ev := x.Events[i]
+// tell has this client lock the file for its new holders. One of another client does so when it is told, once however
+// many they are: a mailbox has room for a few messages only.
+func (q *queue) tell() {
+	told, looking := q.Events[:0], []string{} // mailboxes
+	for _, ev := range q.Events {
 		if ev.Type == exchange.Granted {
-			x.durable = x.durable || ev.Status.Fixed || ev.Status.Token > clockToken() // a power loss would take it back
-			t := x.Ticket(ev.ID)
-			switch {
-			case ev.ID == x.joins || t == nil: // the status says so
+			q.durable = q.durable || ev.Status.Fixed || ev.Status.Token > clockToken() // a power loss would take it back
+			switch t := q.Ticket(ev.ID); {
+			case ev.ID == q.joins || t == nil || slices.Contains(looking, ev.Mailbox): // it is told so
 				continue
-			case x.mine(t):
-				ev.Event = x.granted(t)
-			default: // once, however many they are: a mailbox has room for a few messages only
-				ev.Event = exchange.Event{Type: exchange.Granted, Queue: x.Name}
-				same := func(other rows.Event) bool { return other.Mailbox == ev.Mailbox && other.Type == exchange.Granted }
-				if slices.ContainsFunc(told, same) {
-					continue
-				}
+			case q.mine(t):
+				ev.Event = q.granted(t)
+			default:
+				looking = append(looking, ev.Mailbox)
+				ev.Event = exchange.Event{Type: exchange.Granted, Queue: q.Name}
 			}
 		}
 		told = append(told, ev)
 	}
-	x.Events, x.applied = told, len(told)
-	x.stood = slices.Clone(x.Tickets)
+	q.Events = told
 }
 
-// left is called for a ticket that was taken out. If its client has not asked for that, it is told to unlock
-// the file, and to look.
-func (x *queueTx) left(t *rows.Ticket) {
+// left is called for a ticket that was taken out: its client unlocks the file. If it has not asked for that, it is
+// told so, and to look.
+func (q *queue) left(t *rows.Ticket) {
 	switch {
-	case x.mine(t):
-		x.s.locks.leave(t.ID, &x.file.idle)
-		if t.End.After(x.Now) {
+	case q.mine(t):
+		q.s.locks.leave(t.ID, &q.file.idle)
+		if t.End.After(q.now) {
 			return
 		}
-	case x.pids[t.ID] != 0:
-		x.Unlocking = x.Now.Add(unlocksWithin)
+	case t.PID != 0:
+		q.Unlocking = q.now.Add(unlocksWithin)
 	}
-	x.Events = append(x.Events, rows.Event{Mailbox: t.Session.Mailbox, Event: exchange.Event{Type: over, ID: t.ID}})
+	q.Events = append(q.Events, rows.Event{Mailbox: t.Session.Mailbox, Event: exchange.Event{Type: over, ID: t.ID}})
 }
 
 // unlocksWithin is how long a Join waits for the client of a ticket that was taken out: it is told so,
@@ -271,26 +216,26 @@ func (x *queueTx) left(t *rows.Ticket) {
 const unlocksWithin = time.Second
 
 // drop takes out a ticket of this client, which does not ask for it.
-func (x *queueTx) drop(t *rows.Ticket, clean bool) {
-	t.End = x.Now
-	x.Withdraw(t.Session, []string{t.ID}, clean)
+func (q *queue) drop(t *rows.Ticket, clean bool) {
+	t.End = q.now
+	q.Withdraw(t.Session, []string{t.ID}, clean)
 }
 
 // find is Ticket for a call of this client. The file of a ticket that does not stand is unlocked.
-func (x *queueTx) find(id string) *rows.Ticket {
-	t := x.Ticket(id)
+func (q *queue) find(id string) *rows.Ticket {
+	t := q.Ticket(id)
 	if t == nil {
-		x.s.locks.release(id)
+		q.s.locks.release(id)
 	}
 	return t
 }
 
 // mine reports whether the client of a ticket is this one.
-func (x *queueTx) mine(t *rows.Ticket) bool { return t.Session.Mailbox == x.s.mailbox }
+func (q *queue) mine(t *rows.Ticket) bool { return t.Session.Mailbox == q.s.mailbox }
 
 // granted is what a client is told of its ticket when the row grants it.
-func (x *queueTx) granted(t *rows.Ticket) exchange.Event {
-	ev := exchange.Event{Type: exchange.Granted, ID: t.ID, Status: x.status(t)}
+func (q *queue) granted(t *rows.Ticket) exchange.Event {
+	ev := exchange.Event{Type: exchange.Granted, ID: t.ID, Status: q.status(t)}
 	if ev.Status.State != exchange.Held {
 		ev.Type = exchange.FirstWaiter // Await looks
 	}
@@ -298,12 +243,12 @@ func (x *queueTx) granted(t *rows.Ticket) exchange.Event {
 }
 
 // status is what the client of a ticket is told. A ticket is held by it when the file is locked.
-func (x *queueTx) status(t *rows.Ticket) exchange.Status {
-	blocked := t.Held && flocked(x.Kind) && x.mine(t) && !x.lock(t)
-	st := x.Look(t.Session, t.ID, false)
-	if st.Sent = x.sent; blocked {
+func (q *queue) status(t *rows.Ticket) exchange.Status {
+	blocked := t.Held && flocked(q.Kind) && q.mine(t) && !q.lock(t)
+	st := q.Look(t.Session, t.ID, false)
+	if st.Sent = q.sent; blocked {
 		st.State, st.Token, st.Inherited, st.Wanted = exchange.Waiting, 0, false, false
-		st.Blocked, st.Due = !x.s.watch.sees(), blockedFor
+		st.Blocked, st.Due = !q.s.watch.sees(), blockedFor
 	}
 	return st
 }
@@ -313,23 +258,18 @@ func (x *queueTx) status(t *rows.Ticket) exchange.Status {
 const blockedFor = 500 * time.Millisecond
 
 // lock locks the file for a ticket that is granted. The fixed time of a ticket begins then.
-func (x *queueTx) lock(t *rows.Ticket) bool {
-	locked, err := x.s.locks.take(x.Name, t.ID, t.Units == x.Capacity, x.Now, t.End, &x.file.idle)
+func (q *queue) lock(t *rows.Ticket) bool {
+	locked, err := q.s.locks.take(q, t)
 	if err != nil {
-		x.unlockable = err
+		q.unlockable = err
 	}
-	if !locked || x.pids[t.ID] != 0 {
-		return locked
-	}
-	put(&x.pids, t.ID, x.s.pid)
-	x.Changed = true
-	if hold := x.holds[t.ID]; hold > 0 {
-		delete(x.holds, t.ID)
-		t.Fixed, t.HoldFor, t.Hold, x.durable = true, hold, hold, true
-		if end := x.Now.Add(hold); !t.Evicted || end.Before(t.End) {
-			t.End = end
+	if locked && t.PID == 0 {
+		t.PID, q.Changed = q.s.pid, true
+		if t.HoldFor > 0 && !t.Fixed {
+			t.Fix(t.HoldFor, q.now)
+			q.durable = true
+			q.s.locks.until(t.ID, q.now, t.End)
 		}
-		x.s.locks.until(t.ID, x.Now, t.End)
 	}
-	return true
+	return locked
 }

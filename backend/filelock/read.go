@@ -10,17 +10,17 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-func (s *store) Read(ctx context.Context, queue string, f exchange.Follower) (snap exchange.Snapshot, err error) {
-	err = s.change(ctx, queue, func(x *queueTx) error {
-		snap = x.Read(f)
+func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (snap exchange.Snapshot, err error) {
+	err = s.change(ctx, name, func(q *queue) error {
+		snap = q.Read(f)
 		snap.Version = "" // the client computes it from all members
-		others := s.foreign(x.queue)
-		for i, t := range x.Tickets {
-			if t.Held && x.pids[t.ID] == 0 && flocked(x.Kind) && len(others) > 0 {
+		others := s.foreign(q)
+		for i, t := range q.Tickets {
+			if t.Held && t.PID == 0 && flocked(q.Kind) && len(others) > 0 {
 				snap.Members[i].Held, snap.Members[i].Token = false, 0
 			}
 		}
-		if len(others) > 0 && len(x.Tickets) == 0 && !x.Resized {
+		if len(others) > 0 && len(q.Tickets) == 0 && !q.Resized {
 			snap.Kind, snap.Capacity = driver.Mutex, 1
 		}
 		for _, m := range others {

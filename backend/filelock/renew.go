@@ -34,18 +34,18 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 		in[ref.Queue] = append(in[ref.Queue], i)
 	}
 	failures := 0
-	for queue, tickets := range in {
-		failed := s.change(ctx, queue, func(x *queueTx) error {
+	for name, tickets := range in {
+		failed := s.change(ctx, name, func(q *queue) error {
 			for _, i := range tickets {
-				t := x.find(refs[i].ID)
+				t := q.find(refs[i].ID)
 				if t != nil && i < extend && t.Session.ID == of.ID && !s.locks.intact(t.ID) {
-					x.drop(t, false)
+					q.drop(t, false)
 				}
-				if all[i] = x.Look(of, refs[i].ID, i < extend); all[i].State != exchange.Gone {
-					all[i] = x.status(t)
+				if all[i] = q.Look(of, refs[i].ID, i < extend); all[i].State != exchange.Gone {
+					all[i] = q.status(t)
 				}
 			}
-			return x.unlockable
+			return q.unlockable
 		})
 		if failed == nil {
 			continue

@@ -177,9 +177,9 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 	want := &queue{Queue: rows.Queue{Name: "x", Kind: driver.RWMutex, Capacity: driver.RWCapacity, Token: 1 << 50, Unclean: true,
 		Followers: []string{mail, ""}, Tombstones: map[string]rows.Tombstone{"id": {End: now}}, Tickets: []*rows.Ticket{
 			{ID: "t", Units: 1, Session: of, HoldFor: time.Minute, Note: []byte("n"), Since: time.Unix(1, 2), Held: true,
-				Token: 9, Inherited: true, Fixed: true, Hold: time.Minute, End: now, Revoked: true},
-			{ID: "u", Units: 2, Session: of, Note: []byte{}, Since: now, End: now, Held: true, Token: 10, Evicted: true}}},
-		pids: map[string]int{"t": 4711}, holds: map[string]time.Duration{"u": time.Hour}, Unlocking: now, Written: now, Wall: time.Unix(0, 5)}
+				Token: 9, Inherited: true, Fixed: true, Hold: time.Minute, End: now, Revoked: true, PID: 4711},
+			{ID: "u", Units: 2, Session: of, HoldFor: time.Hour, Note: []byte{}, Since: now, End: now, Held: true, Token: 10, Evicted: true}}},
+		Unlocking: now, Written: now, Wall: time.Unix(0, 5)}
 	text, err := hex.DecodeString(written)
 	if err != nil {
 		t.Fatal(err)

@@ -41,11 +41,11 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 		if st == nil || time.Since(st.ModTime()) < idle {
 			return nil
 		}
-		return s.change(ctx, name, func(x *queueTx) (err error) {
-			says := len(x.Tickets)+len(x.Tombstones)+len(x.Followers) > 0 || x.Unclean || x.Resized || x.Unlocking.After(x.Now)
-			if !says && x.Token <= clockToken() {
-				_, err = s.floor(ctx, x.Token)
-				x.useless = err == nil
+		return s.change(ctx, name, func(q *queue) (err error) {
+			says := len(q.Tickets)+len(q.Tombstones)+len(q.Followers) > 0 || q.Unclean || q.Resized || q.Unlocking.After(q.now)
+			if !says && q.Token <= clockToken() {
+				_, err = s.floor(ctx, q.Token)
+				q.useless = err == nil
 			}
 			return err
 		})

@@ -17,10 +17,11 @@ import (
 
 // tx is a transaction: one row is read, changed, and written, alone.
 type tx struct {
-	*rows.Exchange
+	exchange *rows.Exchange
 	s        *store
 	file     *rowFile
-	sent     driver.Instant // not after Now: what is proven from then on ends no sooner for all others
+	now      time.Time      // by the clock of the rows
+	sent     driver.Instant // not after now: what is proven from then on ends no sooner for all others
 	fresh    bool           // there was no row
 	size     int            // of the row
 	rebooted bool           // the row was written before the machine was booted
@@ -37,7 +38,7 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 		return errClosed
 	}
 	defer s.transactions.Done()
-	x := &tx{Exchange: &rows.Exchange{}, s: s, file: s.dir.use(folder, file)}
+	x := &tx{exchange: &rows.Exchange{}, s: s, file: s.dir.use(folder, file)}
 	defer s.dir.leave(x.file)
 	if err := x.file.lock(ctx, s); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 	s.exchanges.Add(1)
 	err := x.run(r, f)
 	x.file.unlock()
-	for _, ev := range x.Events {
+	for _, ev := range x.exchange.Events {
 		s.post(ev.Mailbox, ev.Event)
 	}
 	return err
@@ -76,7 +77,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	x.fresh, x.size = text == nil, len(text)
 	x.rebooted = !x.fresh && x.file.head(x.file.row).boot != x.s.boot
 	x.sent = driver.Now()
-	x.Now = time.Unix(0, x.s.clock.At(x.sent))
+	x.now = time.Unix(0, x.s.clock.At(x.sent))
 	err = f(x)
 	var written error
 	switch {
@@ -84,7 +85,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 		if written = x.file.root.Remove(x.file.name); errors.Is(written, fs.ErrPermission) {
 			written = nil // it is another user's, and harms nobody
 		}
-	case x.Changed:
+	case x.exchange.Changed:
 		c := codec{out: append(x.file.out[:0], make([]byte, headSize)...)}
 		r.fields(&c)
 		x.file.out = c.out
@@ -96,7 +97,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 		}
 	}
 	if written != nil {
-		x.Events, err = nil, errors.Join(written, err)
+		x.exchange.Events, err = nil, errors.Join(written, err)
 	}
 	return err
 }

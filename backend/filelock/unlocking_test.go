@@ -59,8 +59,8 @@ func TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo(t *testing.T) {
 	if _, err := other.Ask(t.Context(), "q", r.ID, driver.Force); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.change(t.Context(), "q", func(x *queueTx) error {
-		x.Unlocking, x.Changed = x.Now.Add(time.Hour), true
+	if err := s.change(t.Context(), "q", func(q *queue) error {
+		q.Unlocking, q.Changed = q.now.Add(time.Hour), true
 		return nil
 	}); err != nil {
 		t.Fatal(err)

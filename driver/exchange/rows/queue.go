@@ -25,6 +25,12 @@ type Queue struct {
 	// held, or would be granted, are taken out, unless they have a fixed end.
 	Dead func(exchange.Session) bool `json:"-"`
 
+	// Left, if it is not nil, is called for each ticket that has been taken out.
+	Left func(*Ticket) `json:"-"`
+
+	// Late: the grant does not begin a fixed time. The Store does, by [Ticket.Fix], when the holder has what else it needs.
+	Late bool `json:"-"`
+
 	*Exchange `json:"-"`
 }
 
@@ -51,6 +57,7 @@ type Ticket struct {
 	Hold      time.Duration // how long the fixed time is that ends then
 	Revoked   bool
 	Evicted   bool
+	PID       int `json:",omitzero"` // for a Store whose holders lock a file, too: the process that has locked it
 }
 
 func (q *Queue) begin(now time.Time) *Exchange {
@@ -86,15 +93,19 @@ func (q *Queue) settle() {
 func (q *Queue) grant(t *Ticket) {
 	q.Token = max(q.Token+1, q.clock())
 	t.Held, t.Token, t.Inherited = true, q.Token, q.Unclean
-	if t.HoldFor > 0 {
-		t.fix(t.HoldFor, q.Now)
+	if t.HoldFor > 0 && !q.Late {
+		t.Fix(t.HoldFor, q.Now)
 	}
 	q.changed()
 	q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: q.status(t)})
 }
 
-func (t *Ticket) fix(d time.Duration, now time.Time) {
-	t.Fixed, t.Hold, t.End = true, d, now.Add(d)
+// Fix begins a fixed time. It does not put off the end of a ticket that is evicted.
+func (t *Ticket) Fix(d time.Duration, now time.Time) {
+	t.Fixed, t.Hold = true, d
+	if end := now.Add(d); !t.Evicted || end.Before(t.End) {
+		t.End = end
+	}
 }
 
 // exclusive: a ticket that is held, and no other beside it.
@@ -110,6 +121,9 @@ func (q *Queue) remove(t *Ticket, clean bool) {
 	}
 	q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
 	q.changed()
+	if q.Left != nil {
+		q.Left(t)
+	}
 }
 
 // bury leaves a tombstone.
@@ -265,7 +279,7 @@ func (q *Queue) Keep(s exchange.Session, id string, d time.Duration) error {
 	case t.Evicted && q.Now.Add(d).After(t.End):
 		return driver.ErrGone
 	}
-	t.fix(d, q.Now)
+	t.Fix(d, q.Now)
 	q.changed()
 	return nil
 }

@@ -98,6 +98,7 @@ func TestTheRuleOfAQueue(t *testing.T) {
 			}
 			now = now.Add(rand.N(ttl / 4))
 			step := names[rand.N(len(names))]
+			q.Left = func(one *rows.Ticket) { delete(was, one.ID) }
 			x := rows.Begin(q, now)
 			if err := steps[step](q, fmt.Sprint("ticket ", rand.N(6)), rand.N(3)); err != nil {
 				t.Fatalf("%s: %v", step, err)
@@ -106,8 +107,11 @@ func TestTheRuleOfAQueue(t *testing.T) {
 			if before != after && !x.Changed {
 				t.Fatalf("%s changes the row and does not say so:\n%s\n%s", step, before, after)
 			}
-			units := int64(0)
+			units, stood := int64(0), 0
 			for _, one := range q.Tickets {
+				if _, ok := was[one.ID]; ok {
+					stood++
+				}
 				if units += one.Units; one.Held != (units <= q.Capacity) {
 					t.Fatalf("after %s, by the rule %s is held: %v\n%s", step, one.ID, !one.Held, after)
 				}
@@ -127,6 +131,9 @@ func TestTheRuleOfAQueue(t *testing.T) {
 				if !slices.ContainsFunc(x.Events, granted) {
 					t.Fatalf("after %s, %s is not told that it is held: %+v", step, one.ID, x.Events)
 				}
+			}
+			if stood != len(was) {
+				t.Fatalf("after %s, %d tickets that stood have neither left nor do they stand\n%s", step, len(was)-stood, after)
 			}
 			q = &rows.Queue{}
 			if err := json.Unmarshal([]byte(after), q); err != nil {
@@ -183,6 +190,28 @@ func TestTheDeadHoldNothing(t *testing.T) {
 				t.Errorf("after a waiter was withdrawn, and the holder has left: %v, %s", err, text(t, q))
 			}
 		}
+	}
+}
+
+// Promise: in a queue whose store grants late, a fixed time begins when the store says so, and puts off no eviction.
+func TestAFixedTimeThatBeginsLate(t *testing.T) {
+	q := &rows.Queue{Name: "q", Late: true}
+	rows.Begin(q, start)
+	j := join("a", 1)
+	j.Hold = ttl / 2
+	st, err := q.Join(j)
+	if err != nil || st.State != exchange.Held || st.Fixed || st.Left != ttl {
+		t.Fatalf("it is %+v, %v", st, err)
+	}
+	one := q.Ticket("a")
+	if one.Fix(2*ttl, start); !one.Fixed || one.Hold != 2*ttl || !one.End.Equal(start.Add(2*ttl)) {
+		t.Errorf("it is %+v", one)
+	}
+	if err := q.Ask("a", driver.Evict); err != nil {
+		t.Fatal(err)
+	}
+	if one.Fix(2*ttl, start); !one.End.Equal(start.Add(ttl)) {
+		t.Errorf("its end is put off by %v", one.End.Sub(start)-ttl)
 	}
 }
 
