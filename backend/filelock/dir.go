@@ -302,23 +302,32 @@ func (d *dir) file(folder, name string) string {
 
 // open opens a file, or makes it if there is none. Other programs may have made something else of that
 // name, or a link: it is refused, and not waited for.
-func (d *dir) open(folder, name string, how int) (f *os.File, in place, err error) {
-	path := d.file(folder, name)
-	err = d.whileUnfinished(path, func() (err error) {
+func (d *dir) open(h *handle) error {
+	how := os.O_RDWR
+	if h.folder == top { // it is only locked
+		how = os.O_RDONLY
+	}
+	return d.denied(d.whileUnfinished(h.path, func() (err error) {
 		for range 100 { // as long as others make and remove it
-			if in, err = d.current(folder); err != nil {
+			in, err := d.current(h.folder)
+			if err != nil {
 				return err
 			}
-			if f, err = in.OpenFile(name, how); errors.Is(err, fs.ErrNotExist) {
-				f, err = in.Make(name)
+			f, err := in.OpenFile(h.name, how)
+			if errors.Is(err, fs.ErrNotExist) {
+				f, err = in.Make(h.name)
 			}
-			if !errors.Is(err, fs.ErrExist) {
-				break
+			if errors.Is(err, fs.ErrExist) {
+				continue
 			}
+			if err == nil {
+				h.file, h.root = f, in.Root
+				h.id, err = trust.IDOf(f)
+			}
+			return named(h.path, err)
 		}
-		return named(path, err)
-	})
-	return f, in, d.denied(err)
+		return named(h.path, fs.ErrExist)
+	}))
 }
 
 // names lists the names of rows that begin with prefix, and what cannot be read.

@@ -197,13 +197,11 @@ func harm(t *testing.T, s *store, folder, name string, r row) {
 	t.Helper()
 	c := codec{out: make([]byte, headSize)}
 	r.fields(&c)
-	p := &page{file: nil}
-	f, in, err := s.dir.open(folder, escape(name), os.O_RDWR)
-	if err != nil {
+	p := &page{handle: s.dir.handle(folder, escape(name))}
+	if err := s.dir.open(&p.handle); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	p.file, p.root = f, in.Root
+	defer p.close()
 	if _, err := p.read(s.boot); err != nil {
 		t.Fatal(err)
 	}

@@ -133,11 +133,14 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 		"cleaned":  func(dir string) error { return busy.RemoveAll(filepath.Join(dir, ".interlock")) },
 	} {
 		dir := newDir(t)
-		a, b := open(t, dir, interlock.TTL(time.Second)), open(t, dir, interlock.TTL(time.Second))
+		a, b := open(t, dir, interlock.TTL(3*time.Second)), open(t, dir, interlock.TTL(3*time.Second))
 		lease := acquire(t, a.Mutex("x"))
 		got := make(chan *interlock.Lease, 1)
 		go func() { got <- acquire(t, b.Mutex("x")) }()
 		busy.Until(t, "it waits", func() bool {
+			if lease.Err() != nil {
+				t.Fatal("before anything happens to the directory:", lease.Err())
+			}
 			q, err := a.Admin().Queue(t.Context(), "x")
 			return err == nil && len(q.Waiters) == 1
 		})

@@ -16,7 +16,7 @@ import (
 )
 
 // queue is the row of a queue, in a transaction. Times of the rows are those of fileclock; only tokens, Since and Wall
-// follow the wall clock. The PID of a ticket is that of the client that has locked the file for it.
+// follow the wall clock. The PID of a ticket names the client that has locked the file for it.
 type queue struct {
 	rows.Queue
 	Unlocking time.Time // until then, the client of a ticket that was taken out may have the file locked

@@ -37,8 +37,7 @@ type head struct {
 
 // page is the first part of the file of a row, as it was read last.
 type page struct {
-	file *os.File
-	root *os.Root // its folder
+	handle
 	data [pageSize]byte
 	row  int    // the slot that has the row; -1: there is none
 	long []byte // room for a text that is not in the page

@@ -30,13 +30,13 @@ func newPage(t *testing.T) *page {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return &page{file: f, root: root}
+	return &page{handle: handle{file: f, root: root}}
 }
 
 // reads reads the row as a program would that has just opened the file.
 func (p *page) reads(t *testing.T, boot uint64) string {
 	t.Helper()
-	other := &page{file: p.file}
+	other := &page{handle: p.handle}
 	text, err := other.read(boot)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestAPowerLossLeavesWhatWasDurable(t *testing.T) {
 		if got := p.reads(t, 2); got != durable {
 			t.Errorf("the row is %.11q, want %.11q", got, durable)
 		}
-		if _, err := (&page{file: p.file}).read(1); durable == "" && !errors.Is(err, errDamaged) {
+		if _, err := (&page{handle: p.handle}).read(1); durable == "" && !errors.Is(err, errDamaged) {
 			t.Errorf("in the same boot: %v", err)
 		}
 	}

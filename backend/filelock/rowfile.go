@@ -3,21 +3,64 @@
 package filelock
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/interlock-go/interlock/internal/trust"
 )
 
+// handle is a file of a name, which this process locks: a row, or a file that other programs lock, too.
+type handle struct {
+	folder, name string
+	path         string
+	file         *os.File // nil if it is not open
+	root         *os.Root // its folder
+	id           trust.ID
+}
+
+func (d *dir) handle(folder, name string) handle {
+	return handle{folder: folder, name: name, path: d.file(folder, name)}
+}
+
+// lock tries to lock the file that has the name now. One that was removed, or replaced, is not the one that others lock.
+func (h *handle) lock(d *dir, try func(*os.File) (bool, error)) (locked bool, err error) {
+	for range 100 {
+		if h.file == nil {
+			if err = d.open(h); err != nil {
+				return false, err
+			}
+		}
+		locked, err = try(h.file)
+		if err == nil && h.stands() {
+			return locked, nil
+		}
+		if h.close(); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("%s is replaced all the time", h.path)
+}
+
+// stands reports whether the file has its name.
+func (h *handle) stands() bool {
+	now, err := trust.Identify(h.path)
+	return err == nil && now == h.id
+}
+
+func (h *handle) close() {
+	if h.file != nil {
+		h.file.Close()
+	}
+	h.file = nil
+}
+
 // rowFile is the file of a row, as this process has it open. It is locked by transactions, and so
 // never replaced.
 type rowFile struct {
-	page         // its file is nil if it is not open
-	folder, name string
-	path         string
-	id           trust.ID
-	gate         chan struct{} // of the goroutines of this process
-	out          []byte        // room for what is written
-	idle         lockFile      // for the next ticket
+	page
+	gate chan struct{} // of the goroutines of this process
+	out  []byte        // room for what is written
+	idle handle        // for the next ticket: the file of the queue that other programs lock, too
 
 	users int // transactions that use the row, or wait for it. Guarded by dir.rowsMu
 }
@@ -31,7 +74,7 @@ func (d *dir) use(folder, file string) *rowFile {
 	key := [2]string{folder, file}
 	r := d.rows[key]
 	if r == nil {
-		r = &rowFile{folder: folder, name: file, path: d.file(folder, file), gate: make(chan struct{}, 1)}
+		r = &rowFile{page: page{handle: d.handle(folder, file)}, gate: make(chan struct{}, 1), idle: d.handle(top, file)}
 		d.rows[key] = r
 	}
 	r.users++
@@ -59,24 +102,6 @@ func (d *dir) leave(r *rowFile) {
 }
 
 func (r *rowFile) close() {
-	if r.file != nil {
-		r.file.Close()
-	}
+	r.handle.close()
 	r.idle.close()
-}
-
-func (r *rowFile) open(d *dir) (err error) {
-	f, in, err := d.open(r.folder, r.name, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	r.file, r.root = f, in.Root
-	r.id, err = trust.IDOf(f)
-	return err
-}
-
-// isOf reports whether a file has a path now.
-func isOf(id trust.ID, path string) bool {
-	now, err := trust.Identify(path)
-	return err == nil && now == id
 }

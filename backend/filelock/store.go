@@ -112,15 +112,16 @@ func (s *store) begin() bool {
 // Close gives up all locks, as the death of the process would.
 func (s *store) Close() {
 	s.cancel()
-	s.locks.close()
 	s.mu.Lock()
-	for id, f := range s.lives {
-		s.dir.alive.Delete(id)
-		f.Close()
-	}
+	sessions := s.lives
 	s.lives = nil
 	s.mu.Unlock()
 	s.transactions.Wait()
+	s.locks.close()
+	for id, f := range sessions {
+		s.dir.alive.Delete(id)
+		f.Close()
+	}
 	s.dir.close(s)
 	s.sender.Close()
 }

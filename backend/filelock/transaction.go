@@ -113,7 +113,7 @@ func (r *rowFile) lock(ctx context.Context, s *store) error {
 		return errClosed
 	}
 	for n, pause := 0, 20*time.Microsecond; ; n++ {
-		locked, err := r.try(s.dir)
+		locked, err := r.handle.lock(s.dir, flock.Try)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -148,24 +148,5 @@ func (r *rowFile) unlock() {
 
 // keptRoom is how much memory a row keeps for the next transaction.
 const keptRoom = 1 << 20
-
-// try locks the file, unless another process has done so. A file that was removed, or replaced, is
-// not the one that others lock.
-func (r *rowFile) try(d *dir) (locked bool, err error) {
-	if r.file == nil {
-		if err := r.open(d); err != nil {
-			return false, err
-		}
-	}
-	locked, err = flock.Try(r.file)
-	if locked && isOf(r.id, r.path) {
-		return true, nil
-	}
-	if locked || err != nil {
-		r.file.Close()
-		r.file = nil
-	}
-	return false, err
-}
 
 var errClosed = driver.Permanent(errors.New("file: the driver is closed"))

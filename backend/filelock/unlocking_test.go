@@ -5,7 +5,6 @@ package filelock
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -78,13 +77,13 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	program, _, err := s.dir.open(top, "q", os.O_RDONLY)
-	if err != nil {
+	program := s.dir.handle(top, "q")
+	if err := s.dir.open(&program); err != nil {
 		t.Fatal(err)
 	}
-	defer program.Close()
+	defer program.close()
 	locks := func() bool {
-		ok, err := flock.Try(program)
+		ok, err := flock.Try(program.file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +98,7 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 	if err != nil || st.State != exchange.Waiting || st.Fixed {
 		t.Fatalf("behind another program: %+v, %v", st, err)
 	}
-	if err := flock.Unlock(program); err != nil {
+	if err := flock.Unlock(program.file); err != nil {
 		t.Fatal(err)
 	}
 	all, err := s.Look(t.Context(), o, []exchange.Ref{{Queue: "q", ID: r.ID}})
