@@ -11,6 +11,9 @@ TARGETS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windo
 # versions that they need bend nobody else's.
 TOOLS := cd internal/tools && GOWORK=off
 
+# Modules outside the workspace that have packages of their own.
+OUTSIDE := "$$PWD/bench" "$$PWD/adapter/adaptertest"
+
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
@@ -42,12 +45,12 @@ lint:
 	$(TOOLS) $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	bin/staticcheck work
 	$(TOOLS) ../../bin/staticcheck ./...
-	cd bench && GOWORK=off ../bin/staticcheck ./...
+	for dir in $(OUTSIDE); do (cd "$$dir" && GOWORK=off "$(CURDIR)/bin/staticcheck" ./...); done
 
-# Each module as its users see it: without the workspace, and without cgo. Bench stays
-# outside it, since what it is compared with bends versions, and so does the etcd that
-# tests run beside Debian's, a module without packages.
-MODULES = $$($(GO) list -m -f '{{.Dir}}') "$$PWD/bench" "$$PWD/internal/etcdtest/current"
+# Each module as its users see it: without the workspace, and without cgo. Some stay outside
+# it, since what bench is compared with, and the libraries that have adapters, bend versions, and
+# so does the etcd that tests run beside Debian's, a module without packages.
+MODULES = $$($(GO) list -m -f '{{.Dir}}') $(OUTSIDE) "$$PWD/internal/etcdtest/current"
 lint alone: export CGO_ENABLED := 0
 alone:
 	@for dir in $(MODULES); do \
@@ -98,9 +101,11 @@ unit: bin/gotestsum
 	CGO_ENABLED=0 $(tested) $(unwatched)
 	CGO_ENABLED=1 $(tested) $(RACE) $(watched)
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./figures
+	cd adapter/adaptertest && GOWORK=off CGO_ENABLED=0 $(GO) test -vet=off $(TESTFLAGS) .
 
 race: bin/gotestsum
 	CGO_ENABLED=1 $(tested) $(RACE) $(unwatched)
+	cd adapter/adaptertest && GOWORK=off CGO_ENABLED=1 $(GO) test -vet=off $(RACE) $(TESTFLAGS) .
 
 .PHONY: bin/gotestsum
 bin/gotestsum:

@@ -59,13 +59,11 @@ require (
 	modernc.org/sqlite v1.59.0
 )
 
-replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
 
-replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+replace github.com/interlock-go/interlock => ..
 
-replace github.com/interlock-go/interlock/examples => ../examples
-
-replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
+replace github.com/interlock-go/interlock/backend/etcdlock => ../backend/etcdlock
 
 replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
 
@@ -77,10 +75,14 @@ replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
 
 replace github.com/interlock-go/interlock/drivertest => ../drivertest
 
+replace github.com/interlock-go/interlock/examples => ../examples
+
+replace github.com/interlock-go/interlock/adapter => ../adapter
+
+replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock
+
+replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+
 replace github.com/interlock-go/interlock/otelinterlock => ../otelinterlock
-
-replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
-
-replace github.com/interlock-go/interlock => ..
-
-replace github.com/interlock-go/interlock/backend/etcdlock => ../backend/etcdlock

@@ -63,6 +63,7 @@ import (
 	"errors"
 	"log"
 	"net/http"
+	"os"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/adapter/gooselock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/redislock/goredis"
@@ -118,8 +120,8 @@ var (
 )
 `
 
-// elsewhere is what docs/recipes.md uses of other modules, as it was in river v0.51, asynq v0.26, gorm v1.31 and ent
-// v0.14. The command does not need them.
+// elsewhere is what documents use of other modules, as it was in river v0.51, asynq v0.26, gorm v1.31, ent
+// v0.14 and goose v3.30. The command does not need them.
 var elsewhere = map[string]string{
 	"github.com/riverqueue/river": `package river
 		import "context"
@@ -135,6 +137,14 @@ var elsewhere = map[string]string{
 		func NewServer(RedisConnOpt, Config) *Server
 		func (*Server) Start(Handler) error
 		func (*Server) Shutdown()`,
+	"github.com/pressly/goose/v3": `package goose
+		import ("context"; "database/sql"; "io/fs")
+		const DialectPostgres = "postgres"
+		type Locker interface{ Lock(context.Context, *sql.DB) error; Unlock(context.Context, *sql.DB) error }
+		type Provider struct{}
+		func NewProvider(string, *sql.DB, fs.FS, ...func()) (*Provider, error)
+		func WithLocker(Locker) func()
+		func (*Provider) Up(context.Context) ([]struct{}, error)`,
 	"gorm.io/gorm": `package gorm
 		import ("context"; "database/sql")
 		type DB struct{ Error error; Statement struct{ ConnPool interface{} } }

@@ -22,7 +22,7 @@ const unversioned = "v0.0.0"
 
 // outside lists the modules that may stay out of go.work, because the versions
 // that they need would bend those of all others.
-var outside = []string{"internal/tools", "internal/etcdtest/current", "bench", "lab"}
+var outside = []string{"internal/tools", "internal/etcdtest/current", "bench", "lab", "adapter/adaptertest"}
 
 // Tree is a checkout.
 type Tree struct {
