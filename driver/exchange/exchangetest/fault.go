@@ -1,5 +1,7 @@
 package exchangetest
 
+import "slices"
+
 // Fault is a sentence of the contract of a Store that a world breaks, by its name in package
 // exchange; the fault of a method has the method's name.
 type Fault string
@@ -73,6 +75,17 @@ const (
 	RaiseAll Fault = "RaiseAll" // queues that come later begin below the floor
 	Liveness Fault = "Liveness" // the file that a session lives as long as is not named
 )
+
+// has reports whether the world has a fault.
+func (w *World) has(f Fault) bool { return slices.Contains(w.faults, f) }
+
+// either is wrong in a world that has a fault, and right in any other.
+func either[T any](w *World, f Fault, wrong, right T) T {
+	if w.has(f) {
+		return wrong
+	}
+	return right
+}
 
 // Faults are all of them.
 var Faults = []Fault{

@@ -198,9 +198,7 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 	if s.w.has(Listen) {
 		up()
 		up = func() {}
-		if err := backoff.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
+		_ = backoff.Sleep(ctx, time.Second)
 	}
 	cut, err := request(ctx, s, func(time.Time) (chan struct{}, error) { s.w.mail[name] = m; return s.cut, nil })
 	if err != nil {

@@ -46,9 +46,7 @@ func (o *Optional) Begin(ctx context.Context, row exchange.Session) (exchange.Be
 	defer o.w.mu.Unlock()
 	o.files = append(o.files, file)
 	o.w.files[row.ID] = path
-	if !o.w.has(Liveness) {
-		begun.Liveness = []*os.File{file}
-	}
+	begun.Liveness = either(o.w, Liveness, nil, []*os.File{file})
 	return begun, err
 }
 
@@ -94,9 +92,7 @@ func (w *World) Failover() {
 // RaiseAll implements [exchange.Raiser].
 func (o *Optional) RaiseAll(ctx context.Context, floor uint64) error {
 	return do(ctx, o.Store, func(time.Time) error {
-		if !o.w.has(RaiseAll) {
-			o.w.floor = max(o.w.floor, floor)
-		}
+		o.w.floor = either(o.w, RaiseAll, o.w.floor, max(o.w.floor, floor))
 		for _, q := range o.w.queues {
 			q.Token = max(q.Token, floor)
 		}

@@ -69,9 +69,7 @@ func (s *Store) change(ctx context.Context, o exchange.Session, queue string, wi
 
 // Begin implements [exchange.Store].
 func (s *Store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, error) {
-	if s.w.has(Begin) {
-		o.TTL /= 2
-	}
+	o.TTL = either(s.w, Begin, o.TTL/2, o.TTL)
 	return request(ctx, s, func(now time.Time) (exchange.Begun, error) {
 		s.w.sessions[o.ID] = s.end(now, o.TTL)
 		return exchange.Begun{History: s.w.history}, nil
@@ -80,10 +78,7 @@ func (s *Store) Begin(ctx context.Context, o exchange.Session) (exchange.Begun, 
 
 // end is one TTL after an exchange.
 func (s *Store) end(now time.Time, ttl time.Duration) time.Time {
-	if s.w.has(OneClock) {
-		now = now.Add(s.Skew)
-	}
-	return now.Add(ttl)
+	return now.Add(either(s.w, OneClock, s.Skew, 0) + ttl)
 }
 
 // End implements [exchange.Store].
@@ -202,9 +197,7 @@ func (s *Store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 }
 
 func (w *World) leave(l exchange.Leave, now time.Time) error {
-	if w.has(Buried) {
-		l.Tombstone = 0
-	}
+	l.Tombstone = either(w, Buried, 0, l.Tombstone)
 	withholds := w.has(GrantInTheSameExchange) || w.has(Atomic)
 	return w.exchange(l.Session, l.Queue, now, withholds, func(q *rows.Queue) error { return q.Leave(l) })
 }
@@ -252,10 +245,7 @@ func (s *Store) Renew(ctx context.Context, o exchange.Session, tickets []exchang
 		if err := w.alive(o, now); err != nil && !w.has(ReadFirst) && !(w.has(OverIsOver) && begun) {
 			return exchange.Renewal{}, err
 		}
-		end := s.end(now, o.TTL) // never back: now was read with the world's mutex
-		if w.has(NeverBack) {
-			end = sent.Add(o.TTL)
-		}
+		end := s.end(either(w, NeverBack, sent, now), o.TTL) // now was read with the world's mutex
 		w.sessions[o.ID] = end
 		for _, t := range w.tickets(o.ID) {
 			if !w.rowless && !w.strays[t.ID] && !t.Evicted {
@@ -355,12 +345,8 @@ func (s *Store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 
 // Raise implements [exchange.Store].
 func (s *Store) Raise(ctx context.Context, queue string, floor uint64) error {
-	return s.change(ctx, exchange.Session{}, queue, "", func(q *rows.Queue) error {
-		if !s.w.has(Raise) {
-			q.Raise(floor)
-		}
-		return nil
-	})
+	floor = either(s.w, Raise, 0, floor)
+	return s.change(ctx, exchange.Session{}, queue, "", func(q *rows.Queue) error { q.Raise(floor); return nil })
 }
 
 // Resize implements [exchange.Resizer].
@@ -375,18 +361,13 @@ func (s *Store) Resize(ctx context.Context, queue string, capacity int64) (bool,
 // Clock implements [exchange.Store].
 func (s *Store) Clock(ctx context.Context) (int64, error) {
 	return request(ctx, s, func(now time.Time) (int64, error) {
-		if s.w.has(Clock) {
-			now = now.Add(time.Hour)
-		}
-		return now.UnixMicro(), nil
+		return either(s.w, Clock, now.Add(time.Hour), now).UnixMicro(), nil
 	})
 }
 
 // Read implements [exchange.Store].
 func (s *Store) Read(ctx context.Context, queue string, f exchange.Follower) (exchange.Snapshot, error) {
-	if s.w.has(Read) {
-		f = exchange.Follower{}
-	}
+	f = either(s.w, Read, exchange.Follower{}, f)
 	return request(ctx, s, func(now time.Time) (exchange.Snapshot, error) { return s.w.read(queue, f, now), nil })
 }
 
@@ -432,9 +413,7 @@ func (s *Store) Cells(ctx context.Context, prefix, after string) (names []string
 
 // Load implements [exchange.Store].
 func (s *Store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
-	if s.w.has(Load) {
-		f = exchange.Follower{}
-	}
+	f = either(s.w, Load, exchange.Follower{}, f)
 	return request(ctx, s, func(now time.Time) (driver.Cell, error) {
 		cell := row(s.w.cells, name, rows.Cell{Name: name})
 		rows.Begin(cell, now)
@@ -467,7 +446,7 @@ func (s *Store) Tidy(ctx context.Context) ([]string, error) {
 	return request(ctx, s, func(now time.Time) (queues []string, err error) {
 		for name := range s.w.queues {
 			q := s.w.queue(name, now)
-			if len(expired(q)) > 0 {
+			if hasExpired(q) {
 				queues = append(queues, name)
 			} else if rows.Begin(q, now); q.Empty() || s.w.has(Tidy) && len(q.Tickets) == 0 {
 				delete(s.w.queues, name)
@@ -488,8 +467,5 @@ func (s *Store) Check(ctx context.Context) []driver.Finding {
 
 // Explain implements [exchange.Store].
 func (s *Store) Explain(err error) error {
-	if s.w.has(Explain) {
-		return driver.Permanent(err)
-	}
-	return err
+	return either(s.w, Explain, driver.Permanent(err), err)
 }

@@ -44,9 +44,6 @@ func NewWorld(faults ...Fault) *World {
 	}
 }
 
-// has reports whether the world has a fault.
-func (w *World) has(f Fault) bool { return slices.Contains(w.faults, f) }
-
 // row is a row of a table, which is made if it is missing.
 func row[R any](table map[string]*R, name string, missing R) *R {
 	if table[name] == nil {
@@ -88,14 +85,9 @@ func (w *World) alive(o exchange.Session, now time.Time) error {
 	return nil
 }
 
-// expired are the tickets that are to be taken out.
-func expired(q *rows.Queue) (all []*rows.Ticket) {
-	for _, t := range q.Tickets {
-		if !t.End.After(q.Now) {
-			all = append(all, t)
-		}
-	}
-	return all
+// hasExpired reports whether there are tickets to be taken out.
+func hasExpired(q *rows.Queue) bool {
+	return slices.ContainsFunc(q.Tickets, func(t *rows.Ticket) bool { return !t.End.After(q.Now) })
 }
 
 // effect is what an exchange does with a queue that is settled.
@@ -109,8 +101,9 @@ func (w *World) exchange(o exchange.Session, name string, now time.Time, withhol
 	}
 	q := w.queue(name, now)
 	first := firstWaiter(q)
-	for _, t := range expired(q) {
+	for _, t := range q.Tickets {
 		switch {
+		case t.End.After(now):
 		case w.has(Settle):
 			t.End = now.Add(time.Hour)
 		case w.has(Expired):
@@ -130,16 +123,14 @@ func (w *World) exchange(o exchange.Session, name string, now time.Time, withhol
 			}
 		}
 	}
-	if w.has(Prefix) {
+	if i := slices.Index(q.Tickets, firstWaiter(q)); i >= 0 && w.has(Prefix) {
 		events := q.Events
-		slices.SortStableFunc(q.Tickets, func(a, b *rows.Ticket) int { return cmp.Compare(wants(a), wants(b)) })
+		slices.SortStableFunc(q.Tickets[i:], func(a, b *rows.Ticket) int { return cmp.Compare(a.Units, b.Units) })
 		rows.Begin(q, now)
 		q.Events = append(events, q.Events...)
 	}
 	for _, ev := range q.Events {
-		if w.has(TokensGrow) {
-			ev.Status.Token = min(ev.Status.Token, 1)
-		}
+		ev.Status.Token = either(w, TokensGrow, min(ev.Status.Token, 1), ev.Status.Token)
 		if !w.has(Told) || ev.Type != exchange.Granted && ev.Demand != driver.Wanted {
 			w.send(ev.Mailbox, ev.Event)
 		}
@@ -161,14 +152,6 @@ func firstWaiter(q *rows.Queue) *rows.Ticket {
 	return nil
 }
 
-// wants is how many units a ticket waits for.
-func wants(t *rows.Ticket) int64 {
-	if t.Held {
-		return 0
-	}
-	return t.Units
-}
-
 // look is what an exchange says of a ticket. It settles nothing.
 func (w *World) look(o exchange.Session, q *rows.Queue, id string) exchange.Status {
 	st := q.Look(o, id, false)
@@ -181,10 +164,7 @@ func (w *World) look(o exchange.Session, q *rows.Queue, id string) exchange.Stat
 	if st.Ahead >= near {
 		st.Due, st.Ahead = 0, 0
 	}
-	if w.has(TokensGrow) {
-		st.Token = min(st.Token, 1)
-	}
-	st.Stray, st.Unsettled = w.strays[id], len(expired(q)) > 0
+	st.Stray, st.Unsettled, st.Token = w.strays[id], hasExpired(q), either(w, TokensGrow, min(st.Token, 1), st.Token)
 	return st
 }
 
