@@ -258,3 +258,32 @@ func nodeOf(t *testing.T, raw *zk.Conn, k driver.Ticket) string {
 	t.Fatalf("no node is that of the ticket %s", k.ID)
 	return ""
 }
+
+// Promise: a renewal ends with its context, also while the session's demands are read and the answer to that never comes.
+func TestARenewalDoesNotWaitForAnAnswerToOthers(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))
+	via := zktest.NewProxy(t, s.Addr)
+	a := session(t, opened(t, via.Addr), 20*time.Minute)
+	b := opened(t, s.Addr)
+	held := holds(t, a, aMutex("q"))
+	var reads atomic.Int32
+	via.SwallowReplies(func(f zktest.Frame) bool {
+		return f.Op == zktest.OpGetData && strings.Contains(f.Path, "/post/") && reads.Add(1) > 0
+	})
+	noError(t, b.Ask(limited(t), "q", held.ID, driver.Revoke))
+	busy.Until(t, "the demands are read", func() bool { return reads.Load() == 1 })
+	ctx, cancel := context.WithTimeout(limited(t), time.Second)
+	defer cancel()
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		_, _ = a.Renew(ctx, nil)
+	}()
+	<-ctx.Done()
+	select {
+	case <-renewed:
+	case <-time.After(busy.Bound(20 * time.Second)):
+		t.Error("a renewal goes on after the end of its context")
+	}
+}

@@ -25,7 +25,7 @@ type Driver struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	retired  atomic.Uint64 // exchanges of connections that are closed
-	dialling sync.Mutex    // of spare
+	dialling gate          // of spare
 
 	mu       sync.Mutex
 	closed   bool
@@ -65,7 +65,7 @@ func (q *lane) learn(data []byte) bool {
 }
 
 func newDriver(c *config) *Driver {
-	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}, memory: driver.SwapMemory + 10*time.Second}
+	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}, dialling: newGate(), memory: driver.SwapMemory + 10*time.Second}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -169,13 +169,15 @@ func (d *Driver) link(ctx context.Context) (*link, error) {
 	if l := d.present(); l != nil {
 		return l, nil
 	}
-	d.dialling.Lock()
-	defer d.dialling.Unlock()
+	ctx, cancel := d.bound(ctx)
+	defer cancel()
+	if err := d.dialling.enter(ctx); err != nil {
+		return nil, d.failed(err)
+	}
+	defer d.dialling.leave()
 	if l := d.present(); l != nil {
 		return l, nil
 	}
-	ctx, cancel := d.bound(ctx)
-	defer cancel()
 	l, err := d.dialled(ctx, 10*time.Second)
 	if err != nil {
 		return nil, d.failed(err)

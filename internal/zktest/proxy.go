@@ -50,8 +50,9 @@ type Hold = testserver.Hold[Frame]
 type Proxy struct {
 	*testserver.Interceptor[Frame]
 
-	mu       sync.Mutex
-	requests map[Op]int
+	mu        sync.Mutex
+	requests  map[Op]int
+	swallowed func(Frame) bool
 }
 
 // NewProxy starts a proxy for the server at the address target. It ends with the test.
@@ -64,9 +65,16 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		if !reply {
 			p.requests[f.Op]++
 		}
-		return false
+		return reply && p.swallowed != nil && p.swallowed(f)
 	})
 	return p
+}
+
+// SwallowReplies loses the replies that match says yes to. Unlike with LoseReplies the connection goes on.
+func (p *Proxy) SwallowReplies(match func(Frame) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallowed = match
 }
 
 // Requests is how many requests with one of the operations have passed.
