@@ -1288,6 +1288,17 @@ var mutants = []struct {
 			return got, err
 		},
 	}},
+	{"a call waits for the one before it", "HangingBackend", mutant{
+		load: func() func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+			var all sync.Map // by driver
+			return func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+				turn, _ := all.LoadOrStore(d, make(chan struct{}, 1))
+				turn.(chan struct{}) <- struct{}{}
+				defer func() { <-turn.(chan struct{}) }()
+				return d.Driver.Load(ctx, name)
+			}
+		}(),
+	}},
 	{"calls do not mind the context", "EndedContext", mutant{
 		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
 			return s.Session.Leave(context.WithoutCancel(ctx), s.real(t), clean)
