@@ -1,6 +1,7 @@
 package sqlitelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []exchange.Ref, _ int) (r exchange.Renewal, err error) {
 	var expires, due moment
 	var of *session
-	if _, err := s.inSession(ctx, row, keep, func(t *tx, o *session) (err error) {
+	_, err = s.inSession(ctx, row, keep, func(t *tx, o *session) (err error) {
 		of, expires = o, t.now.add(o.ttl)
 		if err := o.checkRow(t); err != nil {
 			return err
@@ -25,9 +26,14 @@ func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []excha
 		}
 		due, err = t.due()
 		return err
-	}); errors.Is(err, errReplaced) { // whoever comes next does not see our tickets
-		return r, fmt.Errorf("%w: %w", driver.ErrSession, err)
-	} else if err != nil {
+	})
+	if errors.Is(err, driver.ErrSession) { // others may have found it dead while all was removed, one file after the other
+		err = cmp.Or(s.file.same(), err)
+	}
+	if errors.Is(err, errReplaced) { // those who come next do not see our tickets
+		err = fmt.Errorf("%w: %w", driver.ErrSession, err)
+	}
+	if err != nil {
 		return r, err
 	}
 	of.expires.Store(int64(expires))
