@@ -27,7 +27,7 @@ var _ = rules.Add(rule{Name: "HangingBackend", Hook: "Hang", Alone: true, Says: 
 		delete(calls, "Keep")
 	}
 	calls["Load without a session"] = func(ctx context.Context) error { _, err := idle.Load(ctx, "d"); return err }
-	// These have longer. They must not keep those that come after them, in the second round at the latest.
+	// These have longer, and must not keep the calls of the second round at the latest.
 	for _, name := range []string{"Renew", "Load", "Load without a session"} {
 		t.Calls.Go(func() { _ = calls[name](t.Ctx) })
 	}

@@ -30,7 +30,7 @@ func (s *store) Renew(ctx context.Context, row exchange.Session, tickets []excha
 	if errors.Is(err, driver.ErrSession) { // others may have found it dead while all was removed, one file after the other
 		err = cmp.Or(s.file.same(), err)
 	}
-	if errors.Is(err, errReplaced) { // those who come next do not see our tickets
+	if errors.Is(err, errReplaced) { // the next client does not see our tickets
 		err = fmt.Errorf("%w: %w", driver.ErrSession, err)
 	}
 	if err != nil {
