@@ -31,8 +31,8 @@ const (
 type dir struct {
 	path    string // absolute
 	mode    fs.FileMode
-	clients map[*store]bool // guarded by directories.mu
-	alive   sync.Map        // IDs of the sessions of this process: no file needs to prove that they live
+	clients int      // guarded by directories.mu
+	alive   sync.Map // IDs of the sessions of this process: no file needs to prove that they live
 
 	mu  sync.Mutex
 	at  map[string]place // by folder
@@ -51,49 +51,43 @@ var directories = struct {
 func (d *dir) key() string { return fmt.Sprint(d.mode, d.path) }
 
 // openDir opens the directory for a client, and looks at it, whether other clients have it open or not.
-func openDir(path string, mode fs.FileMode, s *store) (*dir, error) {
+func openDir(path string, mode fs.FileMode) (*dir, error) {
 	directories.mu.Lock()
 	defer directories.mu.Unlock()
-	d := &dir{mode: mode, clients: map[*store]bool{}, rows: map[[2]string]*rowFile{}}
+	d := &dir{mode: mode, rows: map[[2]string]*rowFile{}}
 	if err := d.make(path); err != nil {
 		return nil, err
 	}
 	if shared := directories.all[d.key()]; shared != nil {
-		d.closeFolders()
+		closeAll(d.at)
 		d = shared
 	}
 	directories.all[d.key()] = d
-	d.clients[s] = true
+	d.clients++
 	return d, nil
 }
 
 // close is called by each client, when its transactions have ended.
-func (d *dir) close(s *store) {
+func (d *dir) close() {
 	directories.mu.Lock()
 	defer directories.mu.Unlock()
-	if delete(d.clients, s); len(d.clients) > 0 {
+	if d.clients--; d.clients > 0 {
 		return
 	}
 	delete(directories.all, d.key())
 	for _, r := range d.rows {
 		r.close()
 	}
-	d.closeFolders()
-}
-
-// relisten is called when the directory was opened again.
-func (d *dir) relisten() {
-	directories.mu.Lock()
-	defer directories.mu.Unlock()
-	for s := range d.clients {
-		s.relisten()
-	}
+	closeAll(d.at)
+	closeAll(d.old)
 }
 
 // place is a folder that is open.
 type place struct {
 	folder.Folder
-	is fs.FileInfo
+	is     fs.FileInfo
+	stands context.Context // until it is opened again, by its name: it was replaced
+	end    context.CancelFunc
 }
 
 // make makes the directory, if there is none, and opens it.
@@ -174,15 +168,12 @@ func closeAll(at map[string]place) {
 	}
 }
 
-func (d *dir) closeFolders() {
-	closeAll(d.at)
-	closeAll(d.old)
-}
-
 // place is what a folder is that was opened.
-func (d *dir) place(root *os.Root, path string) (place, error) {
-	st, err := root.Stat(".")
-	return place{folder.Folder{Path: path, Mode: d.mode, Root: root}, st}, named(path, err)
+func (d *dir) place(root *os.Root, path string) (p place, err error) {
+	p.Folder = folder.Folder{Path: path, Mode: d.mode, Root: root}
+	p.stands, p.end = context.WithCancel(context.Background())
+	p.is, err = root.Stat(".")
+	return p, named(path, err)
 }
 
 // current returns a folder. If another one has its name now, or none, all are opened again, as they
@@ -197,7 +188,9 @@ func (d *dir) current(name string) (place, error) {
 		}
 		closeAll(d.old)
 		d.at, d.old = at, d.at
-		go d.relisten()
+		for _, p := range d.old {
+			p.end()
+		}
 	}
 	return d.at[name], nil
 }
@@ -265,8 +258,8 @@ func (d *dir) makeFolder(in *os.Root, name string) (p place, err error) {
 	case !st.IsDir():
 		return p, fmt.Errorf("%s is not a directory; remove it", path)
 	case made:
-	case st.Mode()&0o022 == 0 && owner(st) != os.Geteuid():
-		return p, fmt.Errorf("%s is for %s alone; be that user (sudo -u), or use another directory", path, whose(st))
+	case st.Mode()&0o022 == 0 && int(trust.Owner(st)) != os.Geteuid():
+		return p, fmt.Errorf("%s is for %s alone; be that user (sudo -u), or use another directory", path, trust.Whose(st))
 	case st.Mode()&0o022 != d.folderMode()&0o022:
 		made := 0o600 | st.Mode()&0o022 | st.Mode()&0o022<<1
 		return p, fmt.Errorf("%s was made with mode=%o: use that, or remove it while nobody uses the locks", path, made)
@@ -281,7 +274,7 @@ func (d *dir) makeFolder(in *os.Root, name string) (p place, err error) {
 	case err != nil:
 	case !os.SameFile(st, p.is):
 		err = fmt.Errorf("%s is being replaced; remove it", path)
-	case made || d.shared() && owner(st) == os.Geteuid() && st.Mode()&bits != bits: // an earlier release has made it
+	case made || d.shared() && int(trust.Owner(st)) == os.Geteuid() && st.Mode()&bits != bits: // an earlier release has made it
 		err = d.setMode(p, 0o022)
 	}
 	if err != nil {

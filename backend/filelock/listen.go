@@ -40,7 +40,7 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 	defer in.Root.Remove(mailbox)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	s.conn.Store(conn)
+	defer context.AfterFunc(in.stands, func() { conn.Close() })() // others look for the mailbox in the new folder
 	s.receive.Store(&receive)
 	defer s.receive.Store(nil)
 	if err := s.watch.start(s.dir.in(lives), s.closed); err != nil {
@@ -65,13 +65,6 @@ func (s *store) open(data []byte) {
 			s.locks.release(m.Over)
 		}
 		s.deliver(m.Event)
-	}
-}
-
-// relisten is called when the directory was opened again: others look for the mailbox there.
-func (s *store) relisten() {
-	if conn := s.conn.Load(); conn != nil {
-		conn.Close()
 	}
 }
 

@@ -51,7 +51,12 @@ func (s *store) page(
 	ctx context.Context, folder, prefix, from string, more []string, read func(name string) error,
 ) (next string, err error) {
 	all, bad := s.names(ctx, folder, prefix)
-	names, next := pageOf(append(all, more...), from)
+	names := slices.Compact(slices.Sorted(slices.Values(append(all, more...))))
+	names = slices.DeleteFunc(names, func(name string) bool { return name <= from })
+	if len(names) > perPage {
+		names = names[:perPage]
+		next = names[perPage-1]
+	}
 	for _, name := range names {
 		err := read(name)
 		if err != nil && ctx.Err() != nil {
@@ -62,18 +67,4 @@ func (s *store) page(
 	return next, bad.err()
 }
 
-// pageOf returns the first names after from, and where the next page goes on.
-func pageOf(names []string, from string) (page []string, next string) {
-	const most = 1000
-	slices.Sort(names)
-	names = slices.Compact(names)
-	i, found := slices.BinarySearch(names, from)
-	if found {
-		i++
-	}
-	if page = names[i:]; len(page) > most {
-		page = page[:most]
-		next = page[most-1]
-	}
-	return page, next
-}
+const perPage = 1000

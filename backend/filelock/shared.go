@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/trust"
 )
 
 // A directory is shared if its mode lets other users write the files. Then all of them use the same
@@ -28,8 +29,8 @@ func (d *dir) setMode(p place, sticky fs.FileMode) error {
 		return named(p.Path, err)
 	}
 	defer f.Close()
-	if owner(p.is) != os.Geteuid() { // who may write the folder above has put something else there
-		return fmt.Errorf("%s belongs to %s; remove it", p.Path, whose(p.is))
+	if int(trust.Owner(p.is)) != os.Geteuid() { // who may write the folder above has put something else there
+		return fmt.Errorf("%s belongs to %s; remove it", p.Path, trust.Whose(p.is))
 	}
 	mode := d.folderMode()
 	if mode&sticky != 0 {
@@ -74,7 +75,7 @@ func (d *dir) remedy(path string) string {
 	if unseen != nil {
 		return ""
 	}
-	is := fmt.Sprintf(": %s belongs to %s and group %d, with mode %o", path, whose(st), group(st), st.Mode().Perm())
+	is := fmt.Sprintf(": %s belongs to %s and group %d, with mode %o", path, trust.Whose(st), group(st), st.Mode().Perm())
 	top, unseen := os.Stat(d.path)
 	switch {
 	case !d.shared():
@@ -103,14 +104,4 @@ func (d *dir) remedy(path string) string {
 	return is + "; to share it: " + strings.Join(commands, " && ")
 }
 
-func owner(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
-
 func group(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Gid) }
-
-// whose names the owner of something. It asks nobody for the name of a user: a directory service may take long.
-func whose(st fs.FileInfo) string {
-	if owner(st) == 0 {
-		return "root"
-	}
-	return fmt.Sprintf("user %d", owner(st))
-}

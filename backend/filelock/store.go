@@ -28,11 +28,10 @@ type store struct {
 	pid       int
 	exchanges atomic.Uint64
 	ctx       context.Context // ends with Close
-	cancel    context.CancelFunc
+	cancel    context.CancelCauseFunc
 
 	mailbox string
-	conn    atomic.Pointer[net.UnixConn] // of the mailbox
-	sender  *net.UnixConn                // sends to the mailboxes of others
+	sender  *net.UnixConn // sends to the mailboxes of others
 	receive atomic.Pointer[func(exchange.Event)]
 
 	locks        locks
@@ -40,7 +39,7 @@ type store struct {
 	mu           sync.Mutex
 	lives        map[string]*os.File // by ID of the session; nil: closed
 	transactions sync.WaitGroup
-	tidied       string // the queue up to which rows were tidied
+	tidied       atomic.Value // the queue up to which rows were tidied
 }
 
 func openStore(path string, mode fs.FileMode) (*store, error) {
@@ -49,14 +48,14 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 		return nil, err
 	}
 	s := &store{clock: clock, pid: os.Getpid(), mailbox: exchange.NewMailbox(), lives: map[string]*os.File{}}
-	if s.dir, err = openDir(path, mode, s); err != nil {
+	if s.dir, err = openDir(path, mode); err != nil {
 		return nil, err
 	}
 	if s.sender, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}); err != nil {
-		s.dir.close(s)
+		s.dir.close()
 		return nil, err
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.locks.s, s.locks.files = s, map[string]*locked{}
 	boot := fnv.New64a()
 	_, _ = boot.Write([]byte(clock.Boot))
@@ -111,7 +110,7 @@ func (s *store) begin() bool {
 
 // Close gives up all locks, as the death of the process would.
 func (s *store) Close() {
-	s.cancel()
+	s.cancel(errClosed)
 	s.mu.Lock()
 	sessions := s.lives
 	s.lives = nil
@@ -122,6 +121,6 @@ func (s *store) Close() {
 		s.dir.alive.Delete(id)
 		f.Close()
 	}
-	s.dir.close(s)
+	s.dir.close()
 	s.sender.Close()
 }

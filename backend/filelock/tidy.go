@@ -33,9 +33,7 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 // their tokens. A token that is ahead of the clock stays where it is: it may have been raised for this
 // queue alone.
 func (s *store) forget(ctx context.Context, idle time.Duration) error {
-	s.mu.Lock()
-	from := s.tidied
-	s.mu.Unlock()
+	from, _ := s.tidied.Load().(string)
 	next, err := s.page(ctx, queues, "", from, nil, func(name string) error {
 		st, _ := s.dir.in(queues).Root.Lstat(escape(name))
 		if st == nil || time.Since(st.ModTime()) < idle {
@@ -50,9 +48,7 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 			return err
 		})
 	})
-	s.mu.Lock()
-	s.tidied = next
-	s.mu.Unlock()
+	s.tidied.Store(next)
 	return err
 }
 

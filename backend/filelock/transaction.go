@@ -3,10 +3,10 @@
 package filelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"time"
 
@@ -82,9 +82,7 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	var written error
 	switch {
 	case x.useless:
-		if written = x.file.root.Remove(x.file.name); errors.Is(written, fs.ErrPermission) {
-			written = nil // it is another user's, and harms nobody
-		}
+		_ = x.file.root.Remove(x.file.name) // it may be another user's, and harms none
 	case x.exchange.Changed:
 		c := codec{out: append(x.file.out[:0], make([]byte, headSize)...)}
 		r.fields(&c)
@@ -114,12 +112,7 @@ func (r *rowFile) lock(ctx context.Context, s *store) error {
 	}
 	for n, pause := 0, 20*time.Microsecond; ; n++ {
 		locked, err := r.handle.lock(s.dir, flock.Try)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil && s.ctx.Err() != nil {
-			err = errClosed
-		}
+		err = cmp.Or(err, ctx.Err(), context.Cause(s.ctx))
 		switch {
 		case err != nil:
 			if locked {
