@@ -68,8 +68,9 @@ func open(t *testing.T, url string) *instance {
 	return i
 }
 
-// loses takes a lock away from its holder, the instance, which knows it when loses returns.
-func (i *instance) loses(ctx context.Context, name string) error {
+// loses takes a lock away from its holder, the instance, which knows it when loses returns. With force another can have
+// the lock then, else when the holder has released it.
+func (i *instance) loses(ctx context.Context, name string, force bool) error {
 	q, err := i.Admin().Queue(ctx, name)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (i *instance) loses(ctx context.Context, name string) error {
 		return fmt.Errorf("%d hold %s", len(q.Holders), name)
 	}
 	before := i.losses.Load()
-	if err := i.Admin().Evict(ctx, name, q.Holders[0].ID, true); err != nil {
+	if err := i.Admin().Evict(ctx, name, q.Holders[0].ID, force); err != nil {
 		return err
 	}
 	return testserver.Until(func() (bool, error) { return i.losses.Load() > before, nil })

@@ -111,7 +111,7 @@ func TestGooseSaysThatTheLockWasLost(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		c := open(t, url)
 		p := migrating(t, ":memory:", gooselock.New(c.Client, "migrations"), func(ctx context.Context) error {
-			return c.loses(ctx, "migrations")
+			return c.loses(ctx, "migrations", true)
 		})
 		err := errtest.Received(t, "Up", up(t.Context(), p))
 		errtest.Is(t, err, interlock.ErrLost, "Up")
@@ -166,7 +166,7 @@ func TestGooseProvidersWithOneLockerDoNotUnlockEachOther(t *testing.T) {
 		l := gooselock.New(c.Client, "migrations")
 		second := migrating(t, ":memory:", l, func(context.Context) error { return nil })
 		first := migrating(t, ":memory:", l, func(ctx context.Context) error {
-			if err := c.loses(ctx, "migrations"); err != nil {
+			if err := c.loses(ctx, "migrations", true); err != nil {
 				return err
 			}
 			err := errtest.Received(t, "Up", up(ctx, second))

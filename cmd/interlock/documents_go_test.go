@@ -73,6 +73,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/adapter/certmagiclock"
 	"github.com/interlock-go/interlock/adapter/gooselock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/backend/memlock"
@@ -121,7 +122,7 @@ var (
 `
 
 // elsewhere is what documents use of other modules, as it was in river v0.51, asynq v0.26, gorm v1.31, ent
-// v0.14 and goose v3.30. The command does not need them.
+// v0.14, goose v3.30 and CertMagic v0.25. The command does not need them.
 var elsewhere = map[string]string{
 	"github.com/riverqueue/river": `package river
 		import "context"
@@ -137,6 +138,9 @@ var elsewhere = map[string]string{
 		func NewServer(RedisConnOpt, Config) *Server
 		func (*Server) Start(Handler) error
 		func (*Server) Shutdown()`,
+	"github.com/caddyserver/certmagic": `package certmagic
+		import "context"
+		type Storage interface{ Lock(context.Context, string) error; Unlock(context.Context, string) error }`,
 	"github.com/pressly/goose/v3": `package goose
 		import ("context"; "database/sql"; "io/fs")
 		const DialectPostgres = "postgres"
