@@ -19,6 +19,7 @@ import (
 // whose function is still running then is left as if its holder had died. A
 // backend that cannot be reached makes Close last for about a TTL, or longer where its
 // driver says so: one on the program's own ZooKeeper connection takes two more.
+// A second Close does nothing and returns ErrClosed, also while the first goes on.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closing {
