@@ -32,16 +32,6 @@ func (w *World) Disturb(n Network) {
 	w.network = n
 }
 
-// link is the connection of a store. World.mu guards the channels.
-type link struct {
-	ctx   context.Context // ends with Close
-	close context.CancelFunc
-
-	// While these are not nil, requests, or replies, wait until it is closed, and events are lost.
-	requests, replies, deaf chan struct{}
-	cut                     chan struct{} // closed when the connection is lost
-}
-
 var (
 	errLost = errors.New("the connection was lost")
 	errShut = errors.New("the store is closed")
@@ -143,15 +133,12 @@ func (w *World) hold(what func(*Store) *chan struct{}) (resume func()) {
 	}
 }
 
-// Crash loses all connections, with the events that are on their way. The rows stay: the backend
+// Crash loses all connections, and may lose events that are on their way. The rows stay: the backend
 // writes them before it replies. History is that of the server that answers from then on.
 func (w *World) Crash(history string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.history = history
-	for _, m := range w.mail {
-		m.all = nil
-	}
 	clear(w.mail)
 	for _, s := range w.stores {
 		close(s.cut)
@@ -161,16 +148,8 @@ func (w *World) Crash(history string) {
 
 // mailbox is a client that listens.
 type mailbox struct {
-	s    *Store
-	wake chan struct{} // has room for one
-	all  []exchange.Event
-}
-
-func (m *mailbox) ring() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	s      *Store
+	events chan exchange.Event
 }
 
 // send puts an event into a mailbox, if a client listens there. World.mu is held, and the exchange
@@ -180,21 +159,25 @@ func (w *World) send(to string, ev exchange.Event) {
 	if m == nil || m.s.deaf != nil || happens(w.network.LoseEvent) {
 		return
 	}
-	m.all = append(m.all, ev)
+	arrive := func() {
+		select {
+		case m.events <- ev:
+		default: // too slow: the event is lost
+		}
+	}
 	if happens(w.network.RepeatEvent) {
-		m.all = append(m.all, ev)
+		arrive()
 	}
 	if happens(w.network.DelayEvent) {
-		rand.Shuffle(len(m.all), func(i, j int) { m.all[i], m.all[j] = m.all[j], m.all[i] })
-		time.AfterFunc(rand.N(max(w.network.Longest, 1)), m.ring)
+		time.AfterFunc(rand.N(max(w.network.Longest, 1)), arrive)
 		return
 	}
-	m.ring()
+	arrive()
 }
 
 // Listen implements [exchange.Store]. What is sent when it has returned is lost.
 func (s *Store) Listen(ctx context.Context, name string, up func(), receive func(exchange.Event)) error {
-	m := &mailbox{s: s, wake: make(chan struct{}, 1)}
+	m := &mailbox{s, make(chan exchange.Event, 1000)}
 	if s.w.has(Listen) {
 		up()
 		up = func() {}
@@ -207,20 +190,14 @@ func (s *Store) Listen(ctx context.Context, name string, up func(), receive func
 	up()
 	for {
 		select {
-		case <-m.wake:
+		case ev := <-m.events:
+			receive(ev)
 		case <-cut:
 			return errLost
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.ctx.Done():
 			return errShut
-		}
-		s.w.mu.Lock()
-		all := m.all
-		m.all = nil
-		s.w.mu.Unlock()
-		for _, ev := range all {
-			receive(ev)
 		}
 	}
 }

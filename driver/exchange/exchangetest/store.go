@@ -15,7 +15,14 @@ import (
 type Store struct {
 	Skew time.Duration // of the client's clock, which no correct exchange reads
 	w    *World
-	link
+
+	ctx   context.Context // ends with Close
+	close context.CancelFunc
+
+	// World.mu guards these. While one of the first three is not nil, requests, or replies, wait until it is
+	// closed, and events are lost.
+	requests, replies, deaf chan struct{}
+	cut                     chan struct{} // closed when the connection is lost
 }
 
 var (
@@ -29,7 +36,7 @@ var (
 
 // Store makes a client.
 func (w *World) Store() *Store {
-	s := &Store{w: w, link: link{cut: make(chan struct{})}}
+	s := &Store{w: w, cut: make(chan struct{})}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	w.mu.Lock()
 	defer w.mu.Unlock()
