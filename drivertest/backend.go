@@ -17,10 +17,19 @@ package drivertest
 
 import (
 	"context"
+	"flag"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/process"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // Backend says how a backend is tested.
@@ -116,4 +125,105 @@ type Damage struct {
 type Shared struct {
 	Folder string
 	Open   func(ctx context.Context) (driver.Driver, error)
+}
+
+// Beat renews tickets, and no others, until the test ends.
+func Beat(t testing.TB, s *driver.Opened, every time.Duration, known ...driver.Ticket) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_, _ = s.Renew(ctx, known)
+			select {
+			case <-time.After(every):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// OpenURL opens a URL, as programs do.
+func OpenURL(ctx context.Context, url string) (driver.Driver, error) {
+	u, err := driver.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return driver.OpenURL(ctx, u)
+}
+
+// NobodyAt makes World.Unreachable of a URL at which no server answers.
+func NobodyAt(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		d, err := OpenURL(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		_, err = d.Open(ctx, driver.SessionOptions{TTL: time.Second})
+		return err
+	}
+}
+
+// Main runs the tests of a backend: TestMain calls it. In the copies of the test
+// binary that the suites start it serves as a client in another process.
+func Main(m interface{ Run() int }) {
+	process.Main()
+	flag.Set("rapid.nofailfile", "true") // its seed is enough to see a failure again
+	moreAtATime()
+	os.Exit(m.Run())
+}
+
+// moreAtATime has twice as many rules run beside each other as go test would have,
+// unless it was told how many: most of the time they wait.
+func moreAtATime() {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	}
+}
+
+// Run checks every rule of package driver. It must not run beside other tests,
+// because it looks for goroutines that are left over.
+func Run(t *testing.T, b Backend) {
+	if b.World == nil || b.TTL <= 0 {
+		t.Fatal("drivertest: Backend needs World and TTL")
+	}
+	if b.Shape != "" && !slices.ContainsFunc(shapes, func(s shape) bool { return s.name == b.Shape }) {
+		t.Fatalf("drivertest: there is no shape %q", b.Shape)
+	}
+	url := ""
+	if !b.Simulated {
+		url = b.World(t).URL
+	}
+	noLeaks(t)
+	suite.Run(t, suite.Config{Package: "drivertest", Processes: url != "", Simulated: b.Simulated, Unsupported: b.Unsupported, Only: b.Only},
+		rules, func(r rule) []string { return variants(r, url, b.Shape) },
+		func(tb testing.TB, r rule, variant string) { check(tb, r, b, variant) })
+}
+
+// leakLimit is for goroutines that end by themselves: clients of servers let go of
+// old connections a few seconds after they have replaced them.
+const leakLimit = 15 * time.Second
+
+// leaked reports the goroutines that go on running within so much time, but for those that did before.
+func leaked(before goleak.Option, within time.Duration) error {
+	err := goleak.Find(before)
+	for began := time.Now(); err != nil && time.Since(began) < within; err = goleak.Find(before) {
+		time.Sleep(time.Second / 2) // Find has looked for as long
+	}
+	return err
+}
+
+// noLeaks fails the test if more goroutines run some time after its end than do now.
+func noLeaks(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		if err := leaked(before, leakLimit); err != nil {
+			t.Errorf("goroutines are left after every driver was closed: %v\nbroken promise of package driver:\n\t“%s”", err, closeFrees)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -30,29 +31,16 @@ var _ = rules.Add(rule{Name: "EndedContext", Says: []string{wrapsTheEnd}}, func(
 	cell := t.swap(a.driver, set("c", 0, "v"))
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
-	_, open := a.driver.Open(ctx, driver.SessionOptions{TTL: t.TTL})
-	_, load := a.driver.Load(ctx, "c")
-	_, swap := a.driver.Swap(ctx, set("c", cell.Version, "w"))
-	_, watch := a.driver.Watch(ctx, "c", cell.Version)
-	_, follow := a.driver.Follow(ctx, "q", t.snapshot(a.driver, "q").Version)
-	_, join := a.Join(ctx, t.exclusive("r"))
-	_, again := a.Join(ctx, nowait(t.exclusive("r")))
-	_, await := b.Await(ctx, waiting)
-	_, renew := a.Renew(ctx, []driver.Ticket{held})
-	for name, err := range map[string]error{
-		"Open": open, "Load": load, "Swap": swap, "Watch": watch, "Follow": follow,
-		"Join": join, "Join with NoWait": again, "Await": await, "Renew": renew,
-		"Ask":    a.driver.Ask(ctx, "q", held.ID, driver.Revoke),
-		"Raise":  a.driver.Raise(ctx, "q", 1),
-		"Resize": a.driver.Resize(ctx, "s", 1),
-		"Shrink": a.Shrink(ctx, held, 1),
-		"Keep":   a.Keep(ctx, held, t.TTL),
-		"Leave":  a.Leave(ctx, held, true),
-		"Close":  a.Close(ctx),
-		"Queues": ended(a.driver.Queues(ctx, "")),
-		"Cells":  ended(a.driver.Cells(ctx, "")),
-	} {
-		t.FatalIf(!errors.Is(err, context.Canceled), "%s with a context that has ended: %v", name, err)
+	calls := everyCall(a.driver, a, held, t.exclusive("r"), set("c", cell.Version, "w"))
+	maps.Copy(calls, map[string]func(context.Context) error{
+		"Join with NoWait":        func(ctx context.Context) error { return suite.Err(a.Join(ctx, nowait(t.exclusive("r")))) },
+		"Await of one that waits": func(ctx context.Context) error { return suite.Err(b.Await(ctx, waiting)) },
+		"Resize":                  func(ctx context.Context) error { return a.driver.Resize(ctx, "s", 1) },
+		"Shrink":                  func(ctx context.Context) error { return a.Shrink(ctx, held, 1) },
+		"Close":                   func(ctx context.Context) error { return a.Close(ctx) },
+	})
+	for name, call := range calls {
+		t.Is(call(ctx), context.Canceled, "%s with a context that has ended", name)
 	}
 	// Signals that are there may be delivered first.
 	for {
@@ -85,19 +73,11 @@ var _ = rules.Add(rule{Name: "CancelledAwaits", Exclusive: true, Says: []string{
 	for range t.size(100, 20) {
 		next := b.wait(t.exclusive("q"))
 		ctx, cancel := context.WithCancel(t.Ctx)
-		t.Parallel(3, func(i int) error {
-			switch i {
-			case 0:
-				cancel()
-			case 1:
-				return a.Leave(t.Ctx, held, true)
-			case 2:
-				if _, err := b.Await(ctx, next); err != nil && !errors.Is(err, context.Canceled) {
-					return err
-				}
-			}
-			return nil
-		})
+		t.Together(
+			func() error { cancel(); return nil },
+			func() error { return a.Leave(t.Ctx, held, true) },
+			func() error { return suite.Unless(suite.Err(b.Await(ctx, next)), context.Canceled) },
+		)
 		b.await(next)
 		a, b, held = b, a, next
 	}
@@ -114,57 +94,44 @@ var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 	other := b.hold(t.exclusive("r"))
 	cell := t.swap(a.driver, set("c", 0, "v"))
 	before := t.snapshot(a.driver, "q")
-	waits := map[string]func() error{
-		"Await": func() error { _, err := b.Await(t.Ctx, waiting); return err },
-		"Signals": func() error {
-			s, err := b.Signals(t.Ctx)
+	waits := map[string]func(context.Context) error{
+		"Await": func(ctx context.Context) error { return suite.Err(b.Await(ctx, waiting)) },
+		"Signals": func(ctx context.Context) error {
+			s, err := b.Signals(ctx)
 			for err == nil && s.Demand == driver.Doubt { // which may come at any time
-				s, err = b.Signals(t.Ctx)
+				s, err = b.Signals(ctx)
 			}
 			if err == nil && (s.Demand != driver.Revoke || s.ID != other.ID) {
 				err = fmt.Errorf("the signal is %+v", s)
 			}
 			return err
 		},
-		"Watch": func() error {
-			c, err := b.driver.Watch(t.Ctx, "c", cell.Version)
+		"Watch": func(ctx context.Context) error {
+			c, err := b.driver.Watch(ctx, "c", cell.Version)
 			if err == nil && string(c.Value) != "w" {
 				err = fmt.Errorf("the cell is %s", show(c))
 			}
 			return err
 		},
-		"Follow": func() error {
-			q, err := b.driver.Follow(t.Ctx, "q", before.Version)
+		"Follow": func(ctx context.Context) error {
+			q, err := b.driver.Follow(ctx, "q", before.Version)
 			if err == nil && q.Version == before.Version {
 				err = errors.New("nothing has changed")
 			}
 			return err
 		},
 	}
-	type result struct {
-		name string
-		err  error
-	}
-	results := make(chan result, len(waits))
-	for name, wait := range waits {
-		t.Calls.Go(func() { results <- result{name, wait()} })
-	}
+	results := t.beside(t.Ctx, waits)
 	for i := range t.size(30, 10) {
 		ctx, cancel := context.WithTimeout(t.Ctx, rand.N(2*time.Millisecond))
 		if i%3 == 0 {
 			cancel()
 		}
-		t.Parallel(3, func(i int) error { // whatever becomes of these calls
-			switch i {
-			case 0:
-				_, _ = b.driver.Load(ctx, "c")
-			case 1:
-				_, _ = b.driver.Follow(ctx, "q", before.Version)
-			case 2:
-				_, _ = b.Renew(ctx, []driver.Ticket{waiting, other})
-			}
-			return nil
-		})
+		t.Together( // whatever becomes of these calls
+			func() error { _, _ = b.driver.Load(ctx, "c"); return nil },
+			func() error { _, _ = b.driver.Follow(ctx, "q", before.Version); return nil },
+			func() error { _, _ = b.Renew(ctx, []driver.Ticket{waiting, other}); return nil },
+		)
 		cancel()
 	}
 	t.FatalIf(len(results) > 0, "a wait has ended before anything has happened")
@@ -174,9 +141,8 @@ var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 	for left := len(waits); left > 0; {
 		select {
 		case r := <-results:
-			if left--; r.err != nil {
-				t.Fatalf("%s, beside calls whose context has ended: %v", r.name, r.err)
-			}
+			left--
+			t.FatalIf(r.err != nil, "%s, beside calls whose context has ended: %v", r.name, r.err)
 		case <-time.After(50 * time.Millisecond): // a signal may come with the next Renew only
 			_ = t.known(func() error { _, err := b.Renew(t.Ctx, []driver.Ticket{waiting, other}); return err })
 		}

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,8 +25,8 @@ func remove(name string, version uint64) driver.Swap {
 
 // swap changes a cell that must be at s.Version.
 func (t *trial) swap(d driver.Driver, s driver.Swap) driver.Cell {
-	t.Helper()
-	c, err := d.Swap(t.Ctx, s)
+	var c driver.Cell
+	err := t.call(func() (err error) { c, err = d.Swap(t.Ctx, s); return err })
 	t.OK(err, "Swap of %q at version %d", s.Name, s.Version)
 	t.FatalIf(c.Version <= s.Version || c.Exists == s.Delete || !s.Delete && !bytes.Equal(c.Value, s.Value),
 		"Swap of %q at version %d returned %s", s.Name, s.Version, show(c))
@@ -33,7 +34,6 @@ func (t *trial) swap(d driver.Driver, s driver.Swap) driver.Cell {
 }
 
 func (t *trial) conflict(d driver.Driver, s driver.Swap) {
-	t.Helper()
 	if c, err := d.Swap(t.Ctx, s); !errors.Is(err, driver.ErrConflict) {
 		t.Fatalf("Swap of %q at version %d: %s, %v; it must be ErrConflict", s.Name, s.Version, show(c), err)
 	}
@@ -41,9 +41,8 @@ func (t *trial) conflict(d driver.Driver, s driver.Swap) {
 
 // is checks what a cell holds.
 func (t *trial) holds(d driver.Driver, name string, want driver.Cell) {
-	t.Helper()
-	got, err := d.Load(t.Ctx, name)
-	t.OK(err, "Load")
+	var got driver.Cell
+	t.OK(t.call(func() (err error) { got, err = d.Load(t.Ctx, name); return err }), "Load")
 	t.FatalIf(got.Version != want.Version || got.Exists != want.Exists || !bytes.Equal(got.Value, want.Value),
 		"the cell %q is %s, not %s", name, show(got), show(want))
 }
@@ -82,7 +81,6 @@ var _ = rules.Add(rule{Name: "DeletedCells", Says: []string{
 	a, b := t.driver(), t.driver()
 	seen := map[uint64]bool{0: true}
 	fresh := func(c driver.Cell) driver.Cell {
-		t.Helper()
 		t.FatalIf(seen[c.Version], "the version %d comes back", c.Version)
 		seen[c.Version] = true
 		return c
@@ -107,7 +105,6 @@ var _ = rules.Add(rule{Name: "SwapIsIdempotent", Says: []string{
 }}, func(t *trial) {
 	a, b := t.driver(), t.driver()
 	repeat := func(d driver.Driver, s driver.Swap, first driver.Cell) {
-		t.Helper()
 		got, err := d.Swap(t.Ctx, s)
 		t.FatalIf(err != nil || got.Version != first.Version || got.Exists != first.Exists || !bytes.Equal(got.Value, first.Value),
 			"a repeated Swap returns %s, %v, not the first result %s", show(got), err, show(first))
@@ -148,9 +145,8 @@ var _ = rules.Add(rule{Name: "CellSize", Says: []string{
 	full := t.swap(d, driver.Swap{ID: newID(), Name: "c", Value: every})
 	t.holds(t.driver(), "c", full)
 	empty := t.swap(d, driver.Swap{ID: newID(), Name: "c", Version: full.Version})
-	if got, err := d.Load(t.Ctx, "c"); err != nil || !got.Exists || len(got.Value) != 0 {
-		t.Fatalf("an empty value is %s, %v", show(got), err)
-	}
+	got, err := d.Load(t.Ctx, "c")
+	t.FatalIf(err != nil || !got.Exists || len(got.Value) != 0, "an empty value is %s, %v", show(got), err)
 	t.swap(d, remove("c", empty.Version))
 
 	// The caller's bytes are the caller's.
@@ -158,7 +154,7 @@ var _ = rules.Add(rule{Name: "CellSize", Says: []string{
 	c := t.swap(d, driver.Swap{ID: newID(), Name: "d", Value: mine})
 	mine[0] = 'X'
 	c.Value[1] = 'X'
-	got, err := d.Load(t.Ctx, "d")
+	got, err = d.Load(t.Ctx, "d")
 	t.FatalIf(err != nil || string(got.Value) != "mine",
 		"the cell changed with the caller's slice: %s, %v", show(got), err)
 	got.Value[0] = 'X'
@@ -245,4 +241,90 @@ var _ = rules.Add(rule{Name: "ManyCells", Says: []string{cellsSays}}, func(t *tr
 		t.Allow(0)
 	}
 	t.cells(t.driver(), names, "many/")
+})
+
+const watchSays = "Watch returns the cell as soon as its version differs from after, at once if it already does. It may skip versions, but never misses the last."
+
+var _ = rules.Add(rule{Name: "Watch", Across: true, Says: []string{watchSays}}, func(t *trial) {
+	a, b := t.driver(), t.driver()
+	quiet := func(after uint64) {
+		ctx, cancel := t.soon()
+		defer cancel()
+		if c, err := a.Watch(ctx, "c", after); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Watch after version %d, which is the last, returned %s, %v", after, show(c), err)
+		}
+	}
+	change := func(after uint64, s driver.Swap) driver.Cell {
+		type result struct {
+			c   driver.Cell
+			err error
+		}
+		seen := make(chan result, 3)
+		for range cap(seen) {
+			t.Calls.Go(func() {
+				c, err := a.Watch(t.Ctx, "c", after)
+				seen <- result{c, err}
+			})
+		}
+		time.Sleep(2 * time.Millisecond) // so that they wait; if not, the rule is easier to keep
+		want := t.swap(b, s)
+		for range cap(seen) {
+			r := <-seen
+			t.FatalIf(r.err != nil, "Watch after version %d, waiting for %s: %v", after, show(want), r.err)
+			t.FatalIf(r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value),
+				"Watch returned %s, not %s", show(r.c), show(want))
+		}
+		quiet(want.Version)
+		return want
+	}
+	quiet(0)
+	one := change(0, set("c", 0, "one"))
+	t.swap(b, set("other", 0, "x"))
+	quiet(one.Version)
+	two := change(one.Version, set("c", one.Version, "two"))
+	gone := change(two.Version, remove("c", two.Version))
+	back := change(gone.Version, set("c", gone.Version, "back"))
+	for _, after := range []uint64{0, one.Version, gone.Version, back.Version + 1} {
+		if c, err := a.Watch(t.Ctx, "c", after); err != nil || c.Version != back.Version {
+			t.Fatalf("Watch after version %d returned %s, %v, not the present one", after, show(c), err)
+		}
+	}
+})
+
+// However fast the cell changes, all watchers arrive at the last version.
+var _ = rules.Add(rule{Name: "WatchNeverMissesTheLast", Across: true, Says: []string{watchSays}}, func(t *trial) {
+	writer := t.driver()
+	watchers := []driver.Driver{t.driver(), t.driver(), writer}
+	rounds, burst := t.size(15, 3), 10
+	var version uint64
+	for round := range rounds {
+		start, last := version, fmt.Sprintf("%d/%d", round, burst-1)
+		t.Parallel(len(watchers)+1, func(i int) error {
+			if i == len(watchers) {
+				for n := range burst {
+					time.Sleep(rand.N(200 * time.Microsecond))
+					c, err := writer.Swap(t.Ctx, set("c", version, fmt.Sprintf("%d/%d", round, n)))
+					if err != nil {
+						return err
+					}
+					version = c.Version
+				}
+				return nil
+			}
+			after := start
+			for {
+				c, err := watchers[i].Watch(t.Ctx, "c", after)
+				if err != nil {
+					return fmt.Errorf("watch after version %d, waiting for %s: %w", after, last, err)
+				}
+				if c.Version <= after {
+					return fmt.Errorf("watch after version %d returned %s", after, show(c))
+				}
+				if string(c.Value) == last {
+					return nil
+				}
+				after = c.Version
+			}
+		})
+	}
 })

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // client is a session on a driver of its own. Its methods end the rule when a
@@ -22,20 +24,21 @@ type client struct {
 
 // client opens a session that outlives the rule without renewing anything.
 func (t *trial) client() *client {
-	t.Helper()
 	return t.session(t.driver(), 10*limit)
 }
 
 // mortal opens a session that dies soon if it renews nothing.
 func (t *trial) mortal() *client {
-	t.Helper()
 	return t.session(t.driver(), t.TTL)
 }
 
 func (t *trial) session(d driver.Driver, ttl time.Duration) *client {
-	t.Helper()
 	opened := d.Now()
-	s, err := d.Open(t.Ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
+	var s *driver.Opened
+	err := t.call(func() (err error) {
+		s, err = d.Open(t.Ctx, driver.SessionOptions{TTL: ttl, Owner: "drivertest"})
+		return err
+	})
 	t.okBefore(d, opened.Add(ttl), err, "Open")
 	return &client{Opened: s, driver: d, t: t, opened: opened}
 }
@@ -50,10 +53,14 @@ func (c *client) inTime(err error) {
 
 // join puts a ticket into its queue.
 func (c *client) join(r driver.Request) driver.Ticket {
-	c.t.Helper()
-	tk, err := c.Join(c.t.Ctx, r)
+	var tk driver.Ticket
+	err := c.t.call(func() (err error) {
+		tk, err = c.Join(c.t.Ctx, r)
+		r.Retry = true
+		return err
+	})
 	c.inTime(err)
-	c.t.FatalIf(err != nil, "Join of %q: %v", r.Queue, err)
+	c.t.OK(err, "Join of %q", r.Queue)
 	c.t.FatalIf(tk.ID != r.ID || tk.Queue != r.Queue,
 		"Join of %s in %q returned the ticket %s in %q", r.ID, r.Queue, tk.ID, tk.Queue)
 	c.t.FatalIf(tk.Held != (tk.Token != 0), "Join: a ticket with Held %v has the token %d", tk.Held, tk.Token)
@@ -62,7 +69,6 @@ func (c *client) join(r driver.Request) driver.Ticket {
 
 // hold joins and must hold at once.
 func (c *client) hold(r driver.Request) driver.Ticket {
-	c.t.Helper()
 	tk := c.join(r)
 	c.t.FatalIf(!tk.Held, "%s of %d units waits, although it fits the capacity", r.Queue, r.Units)
 	return tk
@@ -70,7 +76,6 @@ func (c *client) hold(r driver.Request) driver.Ticket {
 
 // wait joins and must stand in line.
 func (c *client) wait(r driver.Request) driver.Ticket {
-	c.t.Helper()
 	tk := c.join(r)
 	c.t.FatalIf(tk.Held, "%s of %d units is held, although it does not fit the capacity", r.Queue, r.Units)
 	return tk
@@ -78,79 +83,93 @@ func (c *client) wait(r driver.Request) driver.Ticket {
 
 // await waits until the ticket is held.
 func (c *client) await(tk driver.Ticket) driver.Ticket {
-	c.t.Helper()
-	got, err := c.Await(c.t.Ctx, tk)
-	if err != nil {
-		c.t.Fatalf("Await of %s: %v%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
-	}
+	var got driver.Ticket
+	err := c.t.call(func() (err error) { got, err = c.Await(c.t.Ctx, tk); return err })
+	c.okIn(tk.Queue, err, "Await of %s", tk.ID)
 	c.t.FatalIf(!got.Held || got.Token == 0 || got.ID != tk.ID || got.Queue != tk.Queue,
 		"Await of %s in %q returned %+v", tk.ID, tk.Queue, got)
 	return got
 }
 
+// awaits begins to await the ticket.
+func (c *client) awaits(tk driver.Ticket) <-chan error {
+	return c.t.Done(func() error { return suite.Err(c.Await(c.t.Ctx, tk)) })
+}
+
 // awaiting begins to await the ticket, and returns when whoever awaits it has come to rest,
 // so that it learns of the grant by whatever way the backend sends news. granted waits for it.
 func (c *client) awaiting(tk driver.Ticket) (granted func() driver.Ticket) {
-	c.t.Helper()
 	var got driver.Ticket
-	done := make(chan error, 1)
-	c.t.Calls.Go(func() {
-		var err error
-		got, err = c.Await(c.t.Ctx, tk)
-		done <- err
-	})
+	done := c.t.Done(func() (err error) { got, err = c.Await(c.t.Ctx, tk); return err })
 	c.t.quiet(c.driver.Exchanges)
 	return func() driver.Ticket {
-		c.t.Helper()
-		if err := <-done; err != nil {
-			c.t.Fatalf("Await of %s: %v%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
-		}
+		c.okIn(tk.Queue, <-done, "Await of %s", tk.ID)
 		return got
 	}
 }
 
 // waits makes sure that the ticket is not held now.
 func (c *client) waits(tk driver.Ticket) {
-	c.t.Helper()
 	ctx, cancel := c.t.soon()
 	defer cancel()
-	if got, err := c.Await(ctx, tk); err == nil {
-		c.t.Fatalf("Await returned %+v, although the ticket does not fit the capacity", got)
-	} else if !errors.Is(err, context.DeadlineExceeded) {
-		c.t.Fatalf("Await of a waiting ticket until its context ends: %v", err)
-	}
+	c.t.Is(suite.Of(c.Await(ctx, tk)), context.DeadlineExceeded, "Await of a ticket that does not fit the capacity")
 }
 
 // leave gives a ticket back.
 func (c *client) leave(tk driver.Ticket) {
-	c.t.Helper()
-	err := c.Leave(c.t.Ctx, tk, true)
+	err := c.t.call(func() error { return c.Leave(c.t.Ctx, tk, true) }, driver.ErrGone)
 	c.inTime(err)
-	c.t.FatalIf(err != nil, "Leave of %s in %q: %v", tk.ID, tk.Queue, err)
+	c.t.OK(err, "Leave of %s in %q", tk.ID, tk.Queue)
+}
+
+// close ends the session.
+func (c *client) close() {
+	c.t.OK(c.t.call(func() error { return c.Close(c.t.Ctx) }, driver.ErrSession), "Close")
 }
 
 // gone makes sure that the ticket does not stand.
 func (c *client) gone(tk driver.Ticket) {
-	c.t.Helper()
-	if _, err := c.Await(c.t.Ctx, tk); !errors.Is(err, driver.ErrGone) {
-		c.t.Fatalf("Await of %s, which does not stand: %v, not ErrGone%s", tk.ID, err, c.t.state(c.driver, tk.Queue))
+	err := suite.Of(c.Await(c.t.Ctx, tk))
+	if !errors.Is(err, driver.ErrGone) {
+		c.okIn(tk.Queue, err, "Await of %s, which does not stand: not ErrGone", tk.ID)
 	}
 }
 
 // renew asks about the tickets and returns their states by ID.
 func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
-	c.t.Helper()
-	answer, err := c.Renew(c.t.Ctx, known)
+	var answer []driver.Renewed
+	err := c.t.call(func() (err error) { answer, err = c.Renew(c.t.Ctx, known); return err })
 	c.inTime(err)
-	c.t.FatalIf(err != nil, "Renew: %v", err)
+	c.t.OK(err, "Renew")
 	states := map[string]driver.Renewed{}
 	for _, r := range answer {
-		if _, twice := states[r.ID]; twice {
-			c.t.Fatalf("Renew answers twice for %s", r.ID)
-		}
+		_, twice := states[r.ID]
+		c.t.FatalIf(twice, "Renew answers twice for %s", r.ID)
 		states[r.ID] = r
 	}
 	return states
+}
+
+// keeps renews the tickets, which all must be kept.
+func (c *client) keeps(tickets ...driver.Ticket) {
+	var states map[string]driver.Renewed
+	err := c.t.call(func() error {
+		if states = c.renew(tickets...); len(states) < len(tickets) {
+			return errors.New("some could not be asked about")
+		}
+		return nil
+	})
+	c.t.FatalIf(err != nil || len(states) != len(tickets), "Renew of %d tickets: %+v, %v", len(tickets), states, err)
+	for _, tk := range tickets {
+		c.t.FatalIf(states[tk.ID].State != driver.Kept, "Renew of %s, which stands: %+v", tk.ID, states[tk.ID])
+	}
+}
+
+// okIn is OK, and a failure shows the queue.
+func (c *client) okIn(queue string, err error, what string, args ...any) {
+	if err != nil {
+		c.t.Fatalf("%s: %v%s", fmt.Sprintf(what, args...), err, c.t.state(c.driver, queue))
+	}
 }
 
 // beat renews the tickets until the rule ends or stop is called, as often as a
@@ -177,7 +196,6 @@ func (c *client) beat(known ...driver.Ticket) (stop func()) {
 
 // over makes sure that the tickets have ended, with the session or without it, also for whoever renews them.
 func (c *client) over(tickets ...driver.Ticket) {
-	c.t.Helper()
 	c.endsIn(c.t.known(func() error {
 		answer, err := c.Renew(c.t.Ctx, tickets)
 		for _, r := range answer {
@@ -193,7 +211,6 @@ func (c *client) over(tickets ...driver.Ticket) {
 
 // endsIn makes sure that the error is one of a ticket that has ended, with the session or without it.
 func (c *client) endsIn(err error, what string) {
-	c.t.Helper()
 	if !errors.Is(err, driver.ErrSession) {
 		c.t.Is(err, driver.ErrGone, "%s", what)
 	}
@@ -201,16 +218,14 @@ func (c *client) endsIn(err error, what string) {
 
 // snapshot reads a queue.
 func (t *trial) snapshot(d driver.Driver, queue string) driver.Queue {
-	t.Helper()
-	q, err := d.Follow(t.Ctx, queue, "")
-	t.OK(err, "Follow of %q", queue)
+	var q driver.Queue
+	t.OK(t.call(func() (err error) { q, err = d.Follow(t.Ctx, queue, ""); return err }), "Follow of %q", queue)
 	return q
 }
 
 // stands checks who is in the queue, in order, held ones in front. It waits for a grant that
 // does not come with the change that allows it, if those of the backend may come later.
 func (t *trial) stands(d driver.Driver, queue string, held, waiting []driver.Ticket) {
-	t.Helper()
 	want := slices.Concat(held, waiting)
 	is := func(q driver.Queue) bool {
 		ok := len(q.Members) == len(want)
@@ -242,7 +257,6 @@ type claim struct {
 // behind joins a queue in which a mortal ticket is in front, and notes when it
 // is held.
 func (c *client) behind(r driver.Request) *claim {
-	c.t.Helper()
 	k := &claim{Ticket: c.join(r), c: c, done: make(chan struct{})}
 	k.stop = c.beat(k.Ticket)
 	c.t.Calls.Go(func() {
@@ -256,14 +270,10 @@ func (c *client) behind(r driver.Request) *claim {
 // notBefore waits until the ticket is held, which must not have been before the
 // instant until which another one is guaranteed.
 func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
-	k.c.t.Helper()
 	<-k.done
-	if k.err != nil {
-		k.c.t.Fatalf("Await of %s, behind a ticket %s: %v%s", k.ID, why, k.err, k.c.t.state(k.c.driver, k.Queue))
-	}
-	if early := until.Sub(k.held); early > 0 {
-		k.c.t.Fatalf("the next ticket is held %v before the end of the one in front, %s", early, why)
-	}
+	k.c.okIn(k.Queue, k.err, "Await of %s, behind a ticket %s", k.ID, why)
+	early := until.Sub(k.held)
+	k.c.t.FatalIf(early > 0, "the next ticket is held %v before the end of the one in front, %s", early, why)
 	return k.got
 }
 
@@ -279,7 +289,6 @@ func (c *client) lease(tk driver.Ticket) *lease { return &lease{c, tk, tk.Proof}
 // leaseOfWaiting joins a queue in which another one is in front. The Join renews nothing: the ticket may end with its
 // session, which has begun with its opening.
 func (c *client) leaseOfWaiting(r driver.Request) *lease {
-	c.t.Helper()
 	return &lease{c, c.wait(r), c.opened}
 }
 
@@ -310,7 +319,6 @@ func (l *lease) renewOnce() (sent driver.Instant, states map[string]driver.Renew
 // must keep it: before the ticket ends, and before its session does, which may have
 // begun earlier.
 func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Renewed)) {
-	l.t.Helper()
 	extended := l.opened
 	for stop := l.driver.Now().Add(d); ; time.Sleep(l.t.TTL / 4) {
 		sent, states, err := l.renewOnce()
@@ -338,7 +346,6 @@ func (l *lease) renewFor(d time.Duration, each func(answer map[string]driver.Ren
 // line has n tickets wait, each of another of the clients than the one before. Whoever makes progress has time.
 func line(n int, clients []*client, request func() driver.Request) []driver.Ticket {
 	t := clients[0].t
-	t.Helper()
 	tickets := make([]driver.Ticket, n)
 	for i := range n {
 		if i%100 == 0 {

@@ -30,9 +30,8 @@ var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
 	count := func() uint64 { return spent(append(clients, holder)) }
 	last := t.quiet(count)
 	time.Sleep(2 * time.Second)
-	if now := count(); now != last {
-		t.Fatalf("%d idle waiters caused %d exchanges in 2 s without a Renew", n, now-last)
-	}
+	now := count()
+	t.FatalIf(now != last, "%d idle waiters caused %d exchanges in 2 s without a Renew", n, now-last)
 
 	// Heartbeats cost what they cost, not what the waiters cost.
 	const beats = 4
@@ -60,7 +59,6 @@ var _ = rules.Add(rule{Name: "IdleWaiters", Says: []string{
 // quiet waits until waiters that have just begun cause no more exchanges, and returns
 // their count: each Await may begin with a look of its own.
 func (t *trial) quiet(count func() uint64) uint64 {
-	t.Helper()
 	last, quiet := count(), 0
 	t.Eventually("the exchanges of idle waiters end", func() bool {
 		time.Sleep(100 * time.Millisecond)
@@ -80,12 +78,10 @@ var _ = rules.Add(rule{Name: "BoundedExchanges", Says: []string{
 	a, b := t.client(), t.client()
 	n := t.size(1000, 100)
 	cost := func(about string, c *client, call func()) {
-		t.Helper()
 		before := c.driver.Exchanges()
 		call()
-		if used := c.driver.Exchanges() - before; used > most {
-			t.Fatalf("%s took %d exchanges with %d waiters", about, used, n)
-		}
+		used := c.driver.Exchanges() - before
+		t.FatalIf(used > most, "%s took %d exchanges with %d waiters", about, used, n)
 	}
 	var waiting []driver.Ticket
 	held := a.hold(t.exclusive("q"))
@@ -104,9 +100,8 @@ var _ = rules.Add(rule{Name: "BoundedExchanges", Says: []string{
 		}
 	}
 	t.quiet(b.driver.Exchanges)
-	if used := a.driver.Exchanges() + b.driver.Exchanges() - before; used > handOvers*most {
-		t.Fatalf("%d hand-overs took %d exchanges with %d waiters", handOvers, used, n)
-	}
+	used := a.driver.Exchanges() + b.driver.Exchanges() - before
+	t.FatalIf(used > handOvers*most, "%d hand-overs took %d exchanges with %d waiters", handOvers, used, n)
 	cost("Leave of a waiting ticket", b, func() { b.leave(waiting[n/2]) })
 	cost("Ask", a, func() {
 		t.OK(a.driver.Ask(t.Ctx, "q", waiting[n-1].ID, driver.Revoke), "Ask")

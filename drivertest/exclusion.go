@@ -1,6 +1,14 @@
 package drivertest
 
-import "github.com/interlock-go/interlock/driver"
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
+)
 
 const theRule = "A ticket is held if and only if the units of all tickets of its queue, up to and including it, fit the capacity."
 
@@ -136,8 +144,193 @@ var _ = rules.Add(rule{Name: "HeldStaysHeld", Exclusive: true, Says: []string{
 		if i%2 == 0 {
 			b.leave(second)
 		}
-		if got := a.join(again(r)); !got.Held || got.Token != first.Token {
-			t.Fatalf("a held ticket became %+v while others came and went", got)
+		got := a.join(again(r))
+		t.FatalIf(!got.Held || got.Token != first.Token, "a held ticket became %+v while others came and went", got)
+	}
+})
+
+const firstCome = "Grants are strictly first come, first served"
+
+var _ = rules.Add(rule{Name: "Order", Exclusive: true, Across: true, Says: []string{firstCome}}, func(t *trial) {
+	clients := []*client{t.client(), t.client(), t.client()}
+	first := clients[0].hold(t.exclusive("q"))
+	n := t.size(60, 15)
+	tickets := line(n, clients, func() driver.Request { return t.exclusive("q") })
+	var mu sync.Mutex
+	var served []int
+	clients[0].leave(first)
+	t.Parallel(n, func(i int) error {
+		i = n - 1 - i // the last waits first
+		c := clients[i%3]
+		if _, err := c.Await(t.Ctx, tickets[i]); err != nil {
+			return fmt.Errorf("await: %w", err)
+		}
+		mu.Lock()
+		served = append(served, i)
+		mu.Unlock()
+		return c.Leave(t.Ctx, tickets[i], true)
+	})
+	for i, got := range served {
+		t.FatalIf(got != i, "served in the order %v", served)
+	}
+})
+
+// Whoever comes while somebody waits stands behind, even if the lock is free at
+// this moment and nobody has looked yet.
+var _ = rules.Add(rule{Name: "NoBarging", Exclusive: true, Says: []string{firstCome}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	for range t.size(50, 10) {
+		next := b.wait(t.exclusive("q"))
+		a.leave(held)
+		late := a.join(t.exclusive("q"))
+		t.FatalIf(late.Held, "a Join passed a ticket that waited")
+		_, err := a.Join(t.Ctx, nowait(t.exclusive("q")))
+		t.FatalIf(err == nil, "a Join with NoWait passed a ticket that waited")
+		got := b.await(next)
+		a.leave(late)
+		b.leave(got)
+		held = a.hold(t.exclusive("q"))
+	}
+})
+
+const mismatchSays = "A queue that has tickets of another kind or capacity, or an ID whose ticket of this session stands in another queue: ErrMismatch."
+
+var _ = rules.Add(rule{Name: "Mismatch", Says: []string{mismatchSays}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	requests := map[string]func() driver.Request{
+		"mutex": func() driver.Request {
+			return driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+		},
+		"election": func() driver.Request {
+			return driver.Request{ID: newID(), Queue: "q", Kind: driver.Election, Units: 1, Capacity: 1}
+		},
+		"1 permit":  func() driver.Request { return permits("q", 1, 1) },
+		"5 permits": func() driver.Request { return permits("q", 1, 5) },
+		"6 permits": func() driver.Request { return permits("q", 1, 6) },
+		"reader":    func() driver.Request { return reader("q") },
+		"barrier": func() driver.Request {
+			return driver.Request{ID: newID(), Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
+		},
+		"rw permits":  func() driver.Request { return permits("q", 1, driver.RWCapacity) },
+		"all permits": func() driver.Request { return permits("q", 7, 7) },
+	}
+	for name, request := range requests {
+		held := a.hold(request()) // an empty queue forgets kind and capacity
+		for other, request := range requests {
+			if other == name {
+				continue
+			}
+			for _, r := range []driver.Request{request(), nowait(request())} {
+				t.Is(suite.Of(b.Join(t.Ctx, r)), driver.ErrMismatch, "Join as %s while a ticket stands as %s", other, name)
+			}
+		}
+		t.stands(b.driver, "q", []driver.Ticket{held}, nil)
+		a.leave(held)
+	}
+})
+
+// The queue belongs to those who came first: who takes it for something else is refused, and
+// nobody else because of that, also if both come at the same moment.
+var _ = rules.Add(rule{Name: "MismatchOfALatecomer", Says: []string{mismatchSays}}, func(t *trial) {
+	first, right, wrong := t.client(), t.client(), t.client()
+	held := first.hold(permits("q", 1, 5))
+	for n := range t.size(30, 10) {
+		late := permits("q", 1, 6)
+		if n%2 == 1 {
+			late = driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+		}
+		refused := t.Done(func() error { return suite.Err(wrong.Join(t.Ctx, late)) })
+		for _, r := range []driver.Request{permits("q", 1, 5), nowait(permits("q", 1, 5)), permits("q", 5, 5)} {
+			tk, err := right.Join(t.Ctx, r)
+			t.OK(err, "Join of %d of 5 permits while a %s of %d is refused", r.Units, late.Kind, late.Capacity)
+			right.leave(tk)
+		}
+		t.Is(<-refused, driver.ErrMismatch, "Join as a %s of %d while tickets stand as 5 permits", late.Kind, late.Capacity)
+	}
+	t.stands(first.driver, "q", []driver.Ticket{held}, nil)
+})
+
+// A ticket is in one queue, and is not looked for in another.
+var _ = rules.Add(rule{Name: "JoinInAnotherQueue", Exclusive: true, Says: []string{mismatchSays}}, func(t *trial) {
+	a := t.client()
+	r1, r2 := t.exclusive("q"), t.exclusive("q")
+	held, waiting := a.hold(r1), a.wait(r2)
+	for _, r := range []driver.Request{r1, r2} {
+		r.Queue = "r"
+		for _, r := range []driver.Request{again(r), again(nowait(r))} {
+			t.Is(suite.Of(a.Join(t.Ctx, r)), driver.ErrMismatch, "Join (NoWait %v) with an ID that stands in another queue", r.NoWait)
+			t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
+			t.stands(a.driver, "r", nil, nil)
 		}
 	}
+	a.hold(again(r1))
+	a.leave(held)
+	a.await(waiting)
+})
+
+// Thousands stand in line, and the very last is served, in order.
+var _ = rules.Add(rule{Name: "Crowd", Long: true, Says: []string{
+	firstCome,
+	"Await returns once the ticket is held.",
+}}, func(t *trial) {
+	const sessions = 8
+	var clients []*client
+	for i := range sessions {
+		if i%2 == 0 {
+			clients = append(clients, t.client())
+		} else {
+			clients = append(clients, t.session(clients[i-1].driver, 10*limit))
+		}
+	}
+	n := t.size(3000, 200)
+	front := clients[0].hold(t.exclusive("q"))
+	tickets := line(n, clients, func() driver.Request { return t.exclusive("q") })
+	ctx, progress := t.WhileProgress()
+	var served atomic.Int64 // the holder first
+	t.Parallel(n+1, func(i int) error {
+		if i == n {
+			time.Sleep(time.Millisecond) // some wait already
+			served.Add(1)
+			return clients[0].Leave(ctx, front, true)
+		}
+		c := clients[i%sessions]
+		if _, err := c.Await(ctx, tickets[i]); err != nil {
+			return fmt.Errorf("await: %w", err)
+		}
+		progress()
+		if turn := served.Add(1); turn != int64(i+2) {
+			return fmt.Errorf("served as the %dth, the holder included", turn)
+		}
+		return c.Leave(ctx, tickets[i], true)
+	})
+	t.Allow(0)
+	t.stands(clients[0].driver, "q", nil, nil)
+})
+
+// One Leave lets in thousands.
+var _ = rules.Add(rule{Name: "CrowdOfReaders", Says: []string{
+	theRule,
+	"Await returns once the ticket is held.",
+}}, func(t *trial) {
+	clients := []*client{t.client(), t.client(), t.client()}
+	n := t.size(2000, 100)
+	w := clients[0].hold(writer("q"))
+	readers := line(n, clients, func() driver.Request { return reader("q") })
+	last := clients[0].wait(writer("q"))
+	t.Allow(0)
+	t.Parallel(n+1, func(i int) error {
+		if i == n {
+			time.Sleep(time.Millisecond) // some wait already
+			return clients[0].Leave(t.Ctx, w, true)
+		}
+		if _, err := clients[i%3].Await(t.Ctx, readers[i]); err != nil {
+			return fmt.Errorf("await: %w", err)
+		}
+		return nil
+	})
+	t.Allow(0)
+	clients[0].waits(last)
+	t.Parallel(n, func(i int) error { return clients[i%3].Leave(t.Ctx, readers[i], true) })
+	clients[0].await(last)
 })

@@ -26,14 +26,12 @@ var _ = rules.Add(rule{Name: "Follow", Across: true, Says: []string{
 	q := t.snapshot(watcher, "q")
 	t.FatalIf(len(q.Members) != 0 || q.Version == "" || q.Name != "q", "Follow of a queue that never was: %+v", q)
 	quiet := func() {
-		t.Helper()
 		ctx, cancel := t.soon()
 		defer cancel()
 		t.Is(suite.Of(watcher.Follow(ctx, "q", q.Version)), context.DeadlineExceeded, "Follow of a queue that does not change")
 	}
 	// after follows the queue until it is as it must be after the step.
 	after := func(step string, do func(), ok func(q driver.Queue) bool) {
-		t.Helper()
 		done := make(chan error, 1)
 		from := q.Version
 		t.Calls.Go(func() {
@@ -183,9 +181,8 @@ var _ = rules.Add(rule{Name: "Snapshots", Says: []string{
 	q := t.snapshot(b.driver, "q")
 	t.FatalIf(q.Name != "q" || q.Kind != driver.Semaphore || q.Capacity != 5 || len(q.Members) != 3 || q.Version == "",
 		"the snapshot is %+v", q)
-	if now := b.driver.Now(); q.Read > now || q.Read < now.Add(-limit) {
-		t.Fatalf("the snapshot was read at %v, and it is %v", q.Read, now)
-	}
+	now := b.driver.Now()
+	t.FatalIf(q.Read > now || q.Read < now.Add(-limit), "the snapshot was read at %v, and it is %v", q.Read, now)
 	for i, want := range []driver.Member{
 		{ID: r1.ID, Owner: "an owner: ü", Note: []byte("a note: \x00\xff ü"), Units: 2, Held: true, Token: first.Token, Left: a.TTL},
 		{ID: r2.ID, Owner: "an owner: ü", Units: 3, Held: true, Token: second.Token, Left: r2Left, Fixed: r2.Hold > 0},
@@ -206,4 +203,133 @@ var _ = rules.Add(rule{Name: "Snapshots", Says: []string{
 		t.FatalIf(string(t.snapshot(b.driver, "q").Members[0].Note) != "a note: \x00\xff ü",
 			"the note changed with the caller's slice")
 	}
+})
+
+// A driver may look by itself now and then, for news that was lost. That is not what "as
+// soon as" means: here it has to be told. A busy machine may be slow once, and so each
+// change is made a few times.
+const (
+	soon     = 5 * time.Second
+	attempts = 3
+)
+
+// tells reports whether wait returns soon after do.
+func (t *trial) tells(wait func(context.Context) error, do func()) bool {
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	done := t.Done(func() error { return wait(ctx) })
+	time.Sleep(50 * time.Millisecond) // so that it waits; if not, the rule is easier to keep
+	do()
+	select {
+	case err := <-done:
+		t.OK(err, "the call that waits")
+		return true
+	case <-time.After(soon):
+		cancel()
+		t.OK(suite.Unless(<-done, context.Canceled), "the call that waits")
+		return false
+	}
+}
+
+var _ = rules.Add(rule{Name: "FollowIsTold", Says: []string{followSays}}, func(t *trial) {
+	a, b, watcher := t.client(), t.client(), t.driver()
+	var queue string
+	// told makes a change and reports whether a follower sees it soon.
+	told := func(held, waiting int, do func()) bool {
+		from := t.snapshot(watcher, queue).Version
+		return t.tells(func(ctx context.Context) error {
+			for {
+				q, err := watcher.Follow(ctx, queue, from)
+				if err != nil || len(q.Members) == held+waiting && (held == 0 || q.Members[0].Held) {
+					return err
+				}
+				from = q.Version
+			}
+		}, do)
+	}
+	queue = "before" // a driver that has just begun to listen looks, too
+	var first, second, third driver.Ticket
+	hold := func() { first = a.hold(t.exclusive(queue)) }
+	told(1, 0, hold)
+
+	steps := []struct {
+		about         string
+		held, waiting int
+		do            func()
+	}{
+		{"the only ticket comes", 1, 0, hold},
+		{"the only ticket goes", 0, 0, func() { a.leave(first) }},
+		{"another one comes", 1, 0, hold},
+		{"the first waits", 1, 1, func() { second = b.wait(t.exclusive(queue)) }},
+		{"the second waits", 1, 2, func() { third = a.wait(t.exclusive(queue)) }},
+		{"the first is granted", 1, 1, func() { a.leave(first) }},
+		{"the second goes", 1, 0, func() { a.leave(third) }},
+		{"the last goes", 0, 0, func() { b.leave(second) }},
+	}
+	late := make([]int, len(steps))
+	for n := 1; ; n++ {
+		t.Allow(0)
+		queue = fmt.Sprint("q", n)
+		a.leave(a.hold(t.exclusive(queue))) // for some backends the first ticket ever is another case
+		for i, step := range steps {
+			if !told(step.held, step.waiting, step.do) {
+				late[i]++
+			}
+			t.FatalIf(late[i] == attempts,
+				"%s, and Follow has not returned after %v, %d times", step.about, soon, attempts)
+		}
+		if !slices.Contains(late, n) {
+			return
+		}
+	}
+})
+
+// The session waits for nothing, and no heartbeat comes: what says it is that which asks.
+var _ = rules.Add(rule{Name: "DemandIsTold", Says: []string{
+	"What Ask sends to a ticket that is held is delivered without one, soon: Revoke, or Evict, also for one that is taken away.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	for what, want := range map[driver.Demand]driver.Demand{driver.Revoke: driver.Revoke, driver.Evict: driver.Evict, driver.Force: driver.Evict} {
+		for n := 1; ; n++ { // as above
+			t.Allow(0)
+			tk := a.hold(t.exclusive(fmt.Sprint("q", what, n)))
+			told := t.tells(func(ctx context.Context) error {
+				for {
+					s, err := a.Signals(ctx)
+					if err != nil || s.ID == tk.ID && s.Demand == want {
+						return err
+					}
+				}
+			}, func() {
+				t.OK(t.known(func() error { return b.driver.Ask(t.Ctx, tk.Queue, tk.ID, what) }), "Ask (%d)", what)
+			})
+			if what != driver.Force {
+				a.leave(tk)
+			}
+			if told {
+				break
+			}
+			t.FatalIf(n == attempts,
+				"Ask (%d) was sent to a ticket that is held, and Signals has not returned after %v, %d times", what, soon, attempts)
+		}
+	}
+})
+
+var _ = rules.Add(rule{Name: "WatchIsTold", Says: []string{watchSays}}, func(t *trial) {
+	a, watcher := t.driver(), t.driver()
+	var c driver.Cell
+	for n := range attempts + 1 { // as above
+		t.Allow(0)
+		told := t.tells(func(ctx context.Context) error {
+			_, err := watcher.Watch(ctx, "c", c.Version)
+			return err
+		}, func() { t.swap(a, set("c", c.Version, fmt.Sprint(n))) })
+		if told && n > 0 {
+			return
+		}
+		var err error
+		c, err = a.Load(t.Ctx, "c")
+		t.FatalIf(err != nil, "Load: %v", err)
+	}
+	t.Fatalf("a cell has changed, and Watch has not returned after %v, %d times", soon, attempts)
 })

@@ -37,7 +37,6 @@ func (h *history) record(client int, input any, call func() (output any, err err
 }
 
 func (h *history) check(t *trial, m porcupine.Model) {
-	t.Helper()
 	if !porcupine.CheckOperations(m, h.all) {
 		var lines strings.Builder
 		for _, o := range h.all {

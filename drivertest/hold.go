@@ -30,9 +30,8 @@ var _ = rules.Add(rule{Name: "HoldEndsByItself", Exclusive: true, Says: []string
 	a.beat(held)
 	next := b.behind(t.exclusive("q"))
 	next.notBefore(held.Proof.Add(t.TTL/2), "by its Hold")
-	if r, ok := a.renew(held)[held.ID]; !ok || r.State != driver.Gone {
-		t.Fatalf("Renew of a ticket whose Hold has ended: %+v", r)
-	}
+	r, ok := a.renew(held)[held.ID]
+	t.FatalIf(!ok || r.State != driver.Gone, "Renew of a ticket whose Hold has ended: %+v", r)
 })
 
 var _ = rules.Add(rule{Name: "HoldOutlivesItsSession", Says: []string{fixedEnd}}, func(t *trial) {
@@ -72,9 +71,7 @@ var _ = rules.Add(rule{Name: "HoldBeginsWithTheGrant", Says: []string{
 	ctx, cancel := context.WithTimeout(t.Ctx, t.Patience/3)
 	defer cancel()
 	got, err := a.Await(ctx, waiting)
-	if err != nil {
-		t.Fatalf("Await of a ticket with a Hold, after the one in front has left: %v%s", err, t.state(a.driver, "q"))
-	}
+	a.okIn("q", err, "Await of a ticket with a Hold, after the one in front has left")
 	for _, m := range t.snapshot(a.driver, "q").Members {
 		t.FatalIf(m.ID == got.ID && !m.Fixed,
 			"a ticket with a Hold that has waited is held without a fixed end: %+v", m)
@@ -93,7 +90,6 @@ var _ = rules.Add(rule{Name: "Keep", Says: []string{
 	var entries []entry
 	// keep gives the ticket an end, which counts from now.
 	keep := func(a *client, held driver.Ticket, d time.Duration) {
-		t.Helper()
 		next := b.behind(t.exclusive(held.Queue))
 		before := a.driver.Now()
 		t.OK(a.Keep(t.Ctx, held, d), "Keep of %q", held.Queue)
@@ -118,9 +114,8 @@ var _ = rules.Add(rule{Name: "Keep", Says: []string{
 	for _, e := range entries {
 		e.next.notBefore(e.end, "by Keep, in the queue "+e.next.Queue)
 	}
-	if m := t.snapshot(b.driver, "later").Members; len(m) != 1 || !m[0].Fixed || m[0].Left < limit {
-		t.Fatalf("a ticket that was kept for longer is %+v", m)
-	}
+	m := t.snapshot(b.driver, "later").Members
+	t.FatalIf(len(m) != 1 || !m[0].Fixed || m[0].Left < limit, "a ticket that was kept for longer is %+v", m)
 })
 
 var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
@@ -129,9 +124,8 @@ var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
 }}, func(t *trial) {
 	a, b := t.client(), t.client()
 	held, waiting := a.hold(t.exclusive("q")), a.wait(t.exclusive("q"))
-	if err := a.Keep(t.Ctx, waiting, limit); !errors.Is(err, driver.ErrInvalid) {
-		t.Fatalf("Keep of a ticket that waits: %v; it must be ErrInvalid", err)
-	}
+	err := a.Keep(t.Ctx, waiting, limit)
+	t.FatalIf(!errors.Is(err, driver.ErrInvalid), "Keep of a ticket that waits: %v; it must be ErrInvalid", err)
 	t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
 	for _, m := range t.snapshot(a.driver, "q").Members {
 		t.FatalIf(m.Fixed, "a Keep that was refused gave the ticket an end: %+v", m)
@@ -157,9 +151,8 @@ var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
 			"Keep of an evicted ticket, %q, for longer than it stands: %v; it must be ErrGone", k.tk.Queue, err)
 	}
 	next.notBefore(evicted.end(), "which was evicted")
-	if m := t.snapshot(b.driver, short.Queue).Members; len(m) == 1 && m[0].Left > 15*limit {
-		t.Fatalf("an evicted ticket with a fixed end stands for %v", m[0].Left)
-	}
+	m := t.snapshot(b.driver, short.Queue).Members
+	t.FatalIf(len(m) == 1 && m[0].Left > 15*limit, "an evicted ticket with a fixed end stands for %v", m[0].Left)
 
 	// It may end sooner.
 	sooner := a.hold(t.exclusive("sooner"))
@@ -180,9 +173,8 @@ var _ = rules.Add(rule{Name: "KeepByAnotherSession", Across: true, Says: []strin
 	plain = c.hold(t.exclusive("plain"))
 	t.FatalIf(b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit) == nil,
 		"Keep of another session's ticket without a fixed end succeeds")
-	if m := t.snapshot(b.driver, "plain").Members[0]; m.Fixed {
-		t.Fatalf("another session gave the ticket a fixed end: %+v", m)
-	}
+	m := t.snapshot(b.driver, "plain").Members[0]
+	t.FatalIf(m.Fixed, "another session gave the ticket a fixed end: %+v", m)
 	next := b.behind(t.exclusive("fixed"))
 	end := b.driver.Now().Add(t.TTL / 2)
 	t.OK(b.Keep(t.Ctx, driver.Ticket{ID: fixed.ID, Queue: "fixed"}, t.TTL/2), "Keep of another session's ticket")

@@ -36,7 +36,6 @@ func (t *trial) deaths() []death {
 
 // holder has a client of its own hold what the request asks for, until it dies.
 func (d death) holder(t *trial, r driver.Request) (held driver.Ticket, die func()) {
-	t.Helper()
 	a := t.client()
 	if d.hold {
 		r.Hold = t.TTL / 4
@@ -117,11 +116,9 @@ var _ = rules.Add(rule{Name: "InheritedAfterResize", Says: []string{inheritedSay
 	b := t.client()
 	one := func(queue string) driver.Request { return permits(queue, 1, 3) }
 	inherits := func(want bool, what string, all ...driver.Ticket) {
-		t.Helper()
 		for _, tk := range all {
-			if got := b.await(tk); got.Inherited != want {
-				t.Fatalf("%s: inherited %v", what, got.Inherited)
-			}
+			got := b.await(tk)
+			t.FatalIf(got.Inherited != want, "%s: inherited %v", what, got.Inherited)
 		}
 	}
 	for _, d := range t.deaths() {
@@ -139,7 +136,6 @@ var _ = rules.Add(rule{Name: "InheritedAfterResize", Says: []string{inheritedSay
 
 	a := t.client()
 	dies := func(queue string) {
-		t.Helper()
 		t.OK(a.Leave(t.Ctx, a.hold(permits(queue, 3, 3)), false), "Leave")
 	}
 	dies("cleared")

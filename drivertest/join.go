@@ -1,7 +1,10 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
+	"runtime"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
@@ -13,9 +16,8 @@ var _ = rules.Add(rule{Name: "JoinIsIdempotent", Exclusive: true, Says: []string
 	a, b := t.client(), t.client()
 	r1, r2, r3 := t.exclusive("q"), t.exclusive("q"), t.exclusive("q")
 	first := a.hold(r1)
-	if got := a.hold(again(r1)); got.Token != first.Token {
-		t.Fatalf("repeated Join changed the token from %d to %d", first.Token, got.Token)
-	}
+	got := a.hold(again(r1))
+	t.FatalIf(got.Token != first.Token, "repeated Join changed the token from %d to %d", first.Token, got.Token)
 	second := b.wait(r2)
 	third := b.wait(r3)
 	b.wait(again(r2))
@@ -26,9 +28,8 @@ var _ = rules.Add(rule{Name: "JoinIsIdempotent", Exclusive: true, Says: []string
 		granted = b.join(again(r2))
 		return granted.Held
 	})
-	if got := b.await(second); got.Token != granted.Token {
-		t.Fatalf("Join found the token %d, Await %d", granted.Token, got.Token)
-	}
+	got = b.await(second)
+	t.FatalIf(got.Token != granted.Token, "Join found the token %d, Await %d", granted.Token, got.Token)
 	b.hold(again(r2))
 	b.leave(second)
 	b.await(third)
@@ -43,7 +44,6 @@ var _ = rules.Add(rule{Name: "JoinStaysAsItWas", Says: []string{joinAgainSays}},
 	held, waiting := a.hold(r1), a.wait(r2)
 	before := t.snapshot(a.driver, "q")
 	same := func(about string) {
-		t.Helper()
 		after := t.snapshot(a.driver, "q")
 		t.FatalIf(len(after.Members) != 2 || after.Kind != before.Kind || after.Capacity != before.Capacity,
 			"Join, repeated with %s, made %+v of %+v", about, after, before)
@@ -86,9 +86,8 @@ var _ = rules.Add(rule{Name: "NoWait", Exclusive: true, Says: []string{
 	a, b := t.client(), t.client()
 	r := nowait(t.exclusive("q"))
 	first := a.hold(r)
-	if got := a.hold(again(r)); got.Token != first.Token {
-		t.Fatalf("repeated Join changed the token from %d to %d", first.Token, got.Token)
-	}
+	got := a.hold(again(r))
+	t.FatalIf(got.Token != first.Token, "repeated Join changed the token from %d to %d", first.Token, got.Token)
 	busy := nowait(t.exclusive("q"))
 	t.Is(suite.Of(b.Join(t.Ctx, busy)), driver.ErrBusy, "Join with NoWait of a held queue")
 	t.stands(b.driver, "q", []driver.Ticket{first}, nil)
@@ -127,4 +126,250 @@ var _ = rules.Add(rule{Name: "NoWaitKeepsOrder", Says: []string{
 	big := b.wait(permits("q", 4, 5))
 	t.Is(suite.Of(a.Join(t.Ctx, nowait(permits("q", 1, 5)))), driver.ErrBusy, "Join with NoWait behind a ticket that waits")
 	t.stands(a.driver, "q", []driver.Ticket{first, small}, []driver.Ticket{big})
+})
+
+var _ = rules.Add(rule{Name: "AwaitReturnsOnceHeld", Exclusive: true, Across: true, Says: []string{
+	"Await returns once the ticket is held.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	a.await(held) // it is already
+	for i := range t.size(60, 10) {
+		// The grant may come before, during or after the beginning of Await.
+		next := b.wait(t.exclusive("q"))
+		done := b.awaits(next)
+		if i%4 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		a.leave(held)
+		a.okIn("q", <-done, "Await that begins while the ticket is granted")
+		a, b, held = b, a, next
+	}
+})
+
+var _ = rules.Add(rule{Name: "AwaitOfAGoneTicket", Exclusive: true, Says: []string{
+	"A ticket that does not stand (any more): ErrGone.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	a.gone(driver.Ticket{ID: newID(), Queue: "q"})
+	held := a.hold(t.exclusive("q"))
+	a.gone(driver.Ticket{ID: newID(), Queue: "q"})
+	waiting := b.wait(t.exclusive("q"))
+	done := b.awaits(waiting)
+	b.waits(b.wait(t.exclusive("q")))
+	b.leave(waiting) // while somebody awaits it
+	t.Is(<-done, driver.ErrGone, "Await of a ticket that leaves meanwhile")
+	a.leave(held)
+	a.gone(held)
+})
+
+var _ = rules.Add(rule{Name: "AwaitDoesNotLeave", Exclusive: true, Says: []string{
+	"Returning for another reason, such as the end of ctx, does not leave the queue.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	held := a.hold(t.exclusive("q"))
+	next := b.wait(t.exclusive("q"))
+	last := a.wait(t.exclusive("q"))
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Ctx, time.Millisecond)
+		t.Is(suite.Of(b.Await(ctx, next)), context.DeadlineExceeded, "Await after the end of its context")
+		cancel()
+	}
+	t.stands(a.driver, "q", []driver.Ticket{held}, []driver.Ticket{next, last})
+	a.leave(held)
+	b.await(next)
+})
+
+const lateJoin = "A ticket that does not stand: ErrGone, and a Join with this ID that arrives within one TTL is refused."
+
+var _ = rules.Add(rule{Name: "LeaveIsIdempotent", Exclusive: true, Across: true, Says: []string{
+	lateJoin,
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	first := a.hold(t.exclusive("q"))
+	second := b.wait(t.exclusive("q"))
+	third := a.wait(t.exclusive("q"))
+	a.leave(first)
+	for range 3 {
+		t.Is(a.Leave(t.Ctx, first, true), driver.ErrGone, "Leave of a ticket that has left")
+	}
+	t.stands(a.driver, "q", []driver.Ticket{second}, []driver.Ticket{third})
+	a.leave(third) // while it waits
+	t.Is(a.Leave(t.Ctx, third, true), driver.ErrGone, "Leave of a waiting ticket that has left")
+	a.gone(third)
+	b.await(second)
+})
+
+var _ = rules.Add(rule{Name: "LeaveBeforeItsJoin", Exclusive: true, Says: []string{
+	lateJoin,
+	"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	early := func(r driver.Request) {
+		t.Is(a.Leave(t.Ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true), driver.ErrGone, "Leave of a ticket that never was")
+		t.Is(suite.Of(a.Join(t.Ctx, r)), driver.ErrGone, "a Join (Retry %v, NoWait %v) that arrives after its Leave", r.Retry, r.NoWait)
+	}
+	for _, request := range []driver.Request{
+		t.exclusive("q"), again(t.exclusive("q")), nowait(t.exclusive("q")), again(nowait(t.exclusive("q"))),
+	} {
+		early(request)
+		t.stands(a.driver, "q", nil, nil)
+	}
+	a.leave(a.hold(t.exclusive("q")))
+
+	// Others are there, too.
+	held := []driver.Ticket{b.hold(t.exclusive("q"))}
+	var waiting []driver.Ticket
+	for range 2 {
+		early(t.exclusive("q"))
+		early(again(t.exclusive("q")))
+		t.stands(a.driver, "q", held, waiting)
+		waiting = append(waiting, b.wait(t.exclusive("q")))
+	}
+})
+
+var _ = rules.Add(rule{Name: "LeftStaysLeft", Exclusive: true, Says: []string{
+	"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	refused := func(about string, c *client, r driver.Request) {
+		for _, r := range []driver.Request{again(r), again(nowait(r))} {
+			t.Is(suite.Of(c.Join(t.Ctx, r)), driver.ErrGone, "Join of a ticket that has left %s (NoWait %v)", about, r.NoWait)
+		}
+	}
+	r1, r2, r3, r4 := t.exclusive("q"), t.exclusive("q"), t.exclusive("q"), t.exclusive("q")
+	first, second := a.hold(r1), b.wait(r2)
+	third := a.wait(r3)
+	fourth := b.wait(r4)
+	a.leave(first)
+	refused("while held", a, r1)
+	b.leave(fourth)
+	refused("while waiting", b, r4)
+	t.OK(a.driver.Ask(t.Ctx, "q", second.ID, driver.Force), "Ask to force")
+	refused("by force", b, r2)
+	a.await(third)
+	r5 := t.exclusive("q")
+	fifth := b.wait(r5)
+	t.OK(a.driver.Ask(t.Ctx, "q", fifth.ID, driver.Evict), "Ask to evict")
+	refused("by eviction", b, r5)
+
+	// An ended Hold, too.
+	if !t.fixes() {
+		return
+	}
+	r6 := t.exclusive("r")
+	r6.Hold = t.TTL / 4
+	sixth := a.hold(r6)
+	t.Eventually("the end of a Hold", func() bool { return len(t.snapshot(a.driver, "r").Members) == 0 })
+	refused("by its Hold", a, r6)
+	a.gone(sixth)
+})
+
+// The end of a ticket is heard, by whatever way a backend has, while its Join is repeated.
+var _ = rules.Add(rule{Name: "LeftWhileItsJoinIsRepeated", Exclusive: true, Says: []string{
+	"A ticket that has left, or that was left before this Join arrived: ErrGone, for at least one TTL.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	for range t.size(100, 20) {
+		r := t.exclusive("q")
+		held := a.hold(r)
+		forced := t.Done(func() error { return b.driver.Ask(t.Ctx, "q", r.ID, driver.Force) })
+		for ; ; runtime.Gosched() {
+			tk, err := a.Join(t.Ctx, again(r))
+			if errors.Is(err, driver.ErrGone) {
+				break
+			}
+			t.FatalIf(err != nil || tk.Token != held.Token && tk.Held,
+				"Join of a ticket with token %d that is taken away: %+v, %v", held.Token, tk, err)
+		}
+		t.OK(<-forced, "Ask to force")
+		t.stands(a.driver, "q", nil, nil)
+	}
+})
+
+var _ = rules.Add(rule{Name: "LeaveGrantsTheNext", Says: []string{
+	"Leave takes the ticket out of its queue and grants whoever is next in the same exchange.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	first := a.hold(writer("q"))
+	var readers []driver.Ticket
+	for range 20 {
+		readers = append(readers, b.wait(reader("q")))
+	}
+	last := b.wait(writer("q"))
+	a.leave(first)
+	t.stands(a.driver, "q", readers, []driver.Ticket{last}) // before anybody awaits
+})
+
+var _ = rules.Add(rule{Name: "LeaveOfAnotherSession", Exclusive: true, Says: []string{
+	"It also serves tickets of other sessions, by their ID, if they have a fixed end.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	r := t.exclusive("q")
+	r.Hold = 10 * limit
+	held := a.hold(r)
+	next := b.wait(t.exclusive("q"))
+	b.leave(driver.Ticket{ID: held.ID, Queue: "q"})
+	b.await(next)
+	a.gone(held)
+
+	// One without a fixed end is not another session's to leave.
+	t.FatalIf(a.Leave(t.Ctx, driver.Ticket{ID: next.ID, Queue: "q"}, true) == nil,
+		"Leave of another session's ticket without a fixed end succeeds")
+	t.stands(a.driver, "q", []driver.Ticket{next}, nil)
+	t.OK(b.Keep(t.Ctx, next, 10*limit), "Keep")
+	a.leave(driver.Ticket{ID: next.ID, Queue: "q"})
+	t.stands(a.driver, "q", nil, nil)
+})
+
+var _ = rules.Add(rule{Name: "Shrink", Says: []string{
+	"Shrink reduces a ticket to fewer units, at least 1, without giving up its place, and grants whoever now fits.",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	w := a.hold(writer("q"))
+	r1, r2 := b.wait(reader("q")), b.wait(reader("q"))
+	w2 := b.wait(writer("q"))
+	t.OK(a.Shrink(t.Ctx, w, 1), "Shrink")
+	b.await(r1)
+	b.await(r2)
+	t.stands(a.driver, "q", []driver.Ticket{w, r1, r2}, []driver.Ticket{w2})
+	a.await(w) // it still holds
+	b.leave(r1)
+	b.leave(r2)
+	b.waits(w2)
+	a.leave(w)
+	b.await(w2)
+
+	// A ticket that waits can shrink, too, and keeps its place.
+	first := a.hold(permits("p", 3, 5))
+	second := b.wait(permits("p", 4, 5))
+	third := b.wait(permits("p", 1, 5))
+	t.OK(b.Shrink(t.Ctx, second, 3), "Shrink")
+	t.stands(a.driver, "p", []driver.Ticket{first}, []driver.Ticket{second, third})
+	t.OK(b.Shrink(t.Ctx, second, 1), "Shrink")
+	t.stands(a.driver, "p", []driver.Ticket{first, second, third}, nil)
+	b.await(second)
+	b.await(third)
+})
+
+var _ = rules.Add(rule{Name: "ShrinkNeverGrows", Says: []string{
+	"Asking for as many or more changes nothing.",
+	"A ticket that does not stand: ErrGone.",
+}}, func(t *trial) {
+	a := t.client()
+	tk := a.hold(permits("q", 3, 10))
+	units := func(want int64) {
+		got := t.snapshot(a.driver, "q").Members[0].Units
+		t.FatalIf(got != want, "the ticket has %d units, not %d", got, want)
+	}
+	for _, more := range []int64{3, 4, 10, 11} {
+		t.OK(a.Shrink(t.Ctx, tk, more), "Shrink of 3 units to %d", more)
+		units(3)
+	}
+	for range 2 {
+		t.OK(a.Shrink(t.Ctx, tk, 2), "Shrink, repeated")
+		units(2)
+	}
+	a.leave(tk)
+	t.Is(a.Shrink(t.Ctx, tk, 1), driver.ErrGone, "Shrink of a ticket that has left")
 })

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // Random steps of a few sessions on one queue, each compared with the rule.
@@ -53,14 +54,10 @@ var _ = rules.Add(rule{Name: "RandomSteps", Says: []string{
 		}
 		r.Repeat(steps)
 		for i := range m.sessions {
-			if err := m.sessions[i].Close(m.ctx); err != nil {
-				r.Fatalf("Close: %v", err)
-			}
+			m.ok(m.sessions[i].Close(m.ctx), "Close")
 		}
 		if m.resized {
-			if err := drivers[0].Resize(m.ctx, m.queue, 0); err != nil {
-				r.Fatalf("Resize to 0: %v", err)
-			}
+			m.ok(drivers[0].Resize(m.ctx, m.queue, 0), "Resize to 0")
 		}
 	})
 })
@@ -95,10 +92,20 @@ func (p *place) ticket() driver.Ticket { return driver.Ticket{ID: p.ID, Queue: p
 
 func (m *machine) open(i int) {
 	s, err := m.drivers[i%len(m.drivers)].Open(m.ctx, driver.SessionOptions{TTL: 10 * limit})
-	if err != nil {
-		m.t.Fatalf("Open: %v", err)
-	}
+	m.ok(err, "Open")
 	m.sessions[i] = s
+}
+
+func (m *machine) failIf(so bool, format string, args ...any) {
+	if so {
+		m.t.Fatalf(format, args...)
+	}
+}
+
+func (m *machine) ok(err error, what string) { m.failIf(err != nil, "%s: %v", what, err) }
+
+func (m *machine) is(err, want error, what string) {
+	m.failIf(!errors.Is(err, want), "%s: %v; it must be %v", what, err, want)
 }
 
 // fits reports whether the last of the places is held, by the rule.
@@ -110,12 +117,16 @@ func (m *machine) fits(places []*place) bool {
 	return sum <= m.capacity
 }
 
-// some draws one of the tickets.
-func (m *machine) some(t *rapid.T) *place {
-	if len(m.tickets) == 0 {
-		t.Skip("the queue is empty")
+// some draws one of the tickets, and someGone one that has left.
+func (m *machine) some(t *rapid.T) *place { return draw(t, m.tickets, "place") }
+
+func (m *machine) someGone(t *rapid.T) *place { return draw(t, m.gone, "gone") }
+
+func draw(t *rapid.T, all []*place, what string) *place {
+	if len(all) == 0 {
+		t.Skip("there is none")
 	}
-	return m.tickets[rapid.IntRange(0, len(m.tickets)-1).Draw(t, "place")]
+	return all[rapid.IntRange(0, len(all)-1).Draw(t, what)]
 }
 
 func (m *machine) remove(p *place) {
@@ -126,15 +137,11 @@ func (m *machine) remove(p *place) {
 // compare reads the queue and grants by the rule.
 func (m *machine) compare(t *rapid.T) {
 	q, err := m.drivers[1].Follow(m.ctx, m.queue, "")
-	if err != nil {
-		t.Fatalf("Follow: %v", err)
-	}
+	m.ok(err, "Follow")
 	if known := m.resized || len(m.tickets) > 0; q.Resized != m.resized || known && q.Capacity != m.capacity {
 		t.Fatalf("the capacity is %d, kept %v, and the queue is %+v", m.capacity, m.resized, q)
 	}
-	if len(q.Members) != len(m.tickets) {
-		t.Fatalf("%d tickets stand, and the queue has %+v", len(m.tickets), q.Members)
-	}
+	m.failIf(len(q.Members) != len(m.tickets), "%d tickets stand, and the queue has %+v", len(m.tickets), q.Members)
 	for i, p := range m.tickets {
 		got := q.Members[i]
 		held := p.held || m.fits(m.tickets[:i+1]) // who holds stays, also beyond a smaller capacity
@@ -168,14 +175,10 @@ func (m *machine) join(t *rapid.T) {
 	held := m.fits(append(slices.Clone(m.tickets), p))
 	got, err := m.sessions[i].Join(m.ctx, p.Request)
 	if p.NoWait && !held {
-		if !errors.Is(err, driver.ErrBusy) {
-			t.Fatalf("Join with NoWait: %+v, %v; it must be ErrBusy", got, err)
-		}
+		m.is(err, driver.ErrBusy, "Join with NoWait")
 		return
 	}
-	if err != nil || got.Held != held {
-		t.Fatalf("Join: %+v, %v; by the rule held is %v", got, err, held)
-	}
+	m.failIf(err != nil || got.Held != held, "Join: %+v, %v; by the rule held is %v", got, err, held)
 	p.told = got.Held
 	m.tickets = append(m.tickets, p)
 }
@@ -188,30 +191,17 @@ func (m *machine) joinAgain(t *rapid.T) {
 	}
 	got, err := m.sessions[p.session].Join(m.ctx, r)
 	if r.NoWait && !p.held {
-		if !errors.Is(err, driver.ErrBusy) {
-			t.Fatalf("Join with NoWait of a ticket that waits: %+v, %v", got, err)
-		}
+		m.is(err, driver.ErrBusy, "Join with NoWait of a ticket that waits")
 		m.tickets = slices.DeleteFunc(m.tickets, func(q *place) bool { return q == p })
 		return // it has left, and may be refused or served when it comes again
 	}
-	if err != nil || got.Held != p.held || got.Token != p.token {
-		t.Fatalf("Join, repeated: %+v, %v, not %+v", got, err, *p)
-	}
+	m.failIf(err != nil || got.Held != p.held || got.Token != p.token, "Join, repeated: %+v, %v, not %+v", got, err, *p)
 	p.told = p.told || got.Held
-}
-
-func (m *machine) someGone(t *rapid.T) *place {
-	if len(m.gone) == 0 {
-		t.Skip("nobody has left")
-	}
-	return m.gone[rapid.IntRange(0, len(m.gone)-1).Draw(t, "gone")]
 }
 
 func (m *machine) joinGone(t *rapid.T) {
 	p := m.someGone(t)
-	if got, err := m.sessions[p.session].Join(m.ctx, again(p.Request)); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Join of a ticket that has left: %+v, %v", got, err)
-	}
+	m.is(suite.Of(m.sessions[p.session].Join(m.ctx, again(p.Request))), driver.ErrGone, "Join of a ticket that has left")
 }
 
 func (m *machine) leave(t *rapid.T) {
@@ -220,32 +210,22 @@ func (m *machine) leave(t *rapid.T) {
 	if p.held && p.fixed && rapid.Bool().Draw(t, "foreign") {
 		s = m.sessions[(p.session+1)%len(m.sessions)]
 	}
-	if err := s.Leave(m.ctx, p.ticket(), rapid.Bool().Draw(t, "clean")); err != nil {
-		t.Fatalf("Leave: %v", err)
-	}
+	m.ok(s.Leave(m.ctx, p.ticket(), rapid.Bool().Draw(t, "clean")), "Leave")
 	m.remove(p)
 }
 
 func (m *machine) leaveGone(t *rapid.T) {
 	p := m.someGone(t)
 	s := m.sessions[p.session]
-	if err := s.Leave(m.ctx, p.ticket(), true); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Leave of a ticket that has left: %v", err)
-	}
-	if err := s.Shrink(m.ctx, p.ticket(), 1); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Shrink of a ticket that has left: %v", err)
-	}
-	if err := s.Keep(m.ctx, p.ticket(), limit); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Keep of a ticket that has left: %v", err)
-	}
+	m.is(s.Leave(m.ctx, p.ticket(), true), driver.ErrGone, "Leave of a ticket that has left")
+	m.is(s.Shrink(m.ctx, p.ticket(), 1), driver.ErrGone, "Shrink of a ticket that has left")
+	m.is(s.Keep(m.ctx, p.ticket(), limit), driver.ErrGone, "Keep of a ticket that has left")
 }
 
 func (m *machine) shrink(t *rapid.T) {
 	p := m.some(t)
 	units := rapid.Int64Range(1, m.capacity).Draw(t, "units")
-	if err := m.sessions[p.session].Shrink(m.ctx, p.ticket(), units); err != nil {
-		t.Fatalf("Shrink: %v", err)
-	}
+	m.ok(m.sessions[p.session].Shrink(m.ctx, p.ticket(), units), "Shrink")
 	p.Units = min(p.Units, units)
 }
 
@@ -258,9 +238,7 @@ func (m *machine) keep(t *rapid.T) {
 	if p.fixed && rapid.Bool().Draw(t, "foreign") {
 		s = m.sessions[(p.session+1)%len(m.sessions)]
 	}
-	if err := s.Keep(m.ctx, p.ticket(), 10*limit); err != nil {
-		t.Fatalf("Keep: %v", err)
-	}
+	m.ok(s.Keep(m.ctx, p.ticket(), 10*limit), "Keep")
 	p.fixed = true
 	p.told = p.told || s == m.sessions[p.session]
 }
@@ -269,9 +247,7 @@ func (m *machine) ask(t *rapid.T) {
 	p := m.some(t)
 	what := rapid.SampledFrom([]driver.Demand{driver.Revoke, driver.Evict, driver.Force}).Draw(t, "what")
 	d := m.drivers[rapid.IntRange(0, 1).Draw(t, "driver")]
-	if err := d.Ask(m.ctx, m.queue, p.ID, what); err != nil {
-		t.Fatalf("Ask: %v", err)
-	}
+	m.ok(d.Ask(m.ctx, m.queue, p.ID, what), "Ask")
 	switch {
 	case what == driver.Force, what == driver.Evict && !p.held:
 		m.remove(p)
@@ -283,9 +259,7 @@ func (m *machine) ask(t *rapid.T) {
 func (m *machine) resize(t *rapid.T) {
 	capacity := rapid.Int64Range(0, 6).Draw(t, "to")
 	d := m.drivers[rapid.IntRange(0, 1).Draw(t, "driver")]
-	if err := d.Resize(m.ctx, m.queue, capacity); err != nil {
-		t.Fatalf("Resize to %d: %v", capacity, err)
-	}
+	m.ok(d.Resize(m.ctx, m.queue, capacity), "Resize")
 	if m.resized = capacity > 0; !m.resized {
 		return
 	}
@@ -326,13 +300,9 @@ func (m *machine) renew(t *rapid.T) {
 		}
 	}
 	answer, err := m.sessions[i].Renew(m.ctx, known)
-	if err != nil || len(answer) != len(want) {
-		t.Fatalf("Renew of %+v: %+v, %v; it must be %v", known, answer, err, want)
-	}
+	m.failIf(err != nil || len(answer) != len(want), "Renew of %+v: %+v, %v; it must be %v", known, answer, err, want)
 	for _, r := range answer {
-		if !slices.Contains(want[r.ID], r.State) {
-			t.Fatalf("Renew says %+v; it must be one of %v", r, want[r.ID])
-		}
+		m.failIf(!slices.Contains(want[r.ID], r.State), "Renew says %+v; it must be one of %v", r, want[r.ID])
 	}
 }
 
@@ -341,9 +311,7 @@ func (m *machine) close(t *rapid.T) {
 		t.Skip("not so often")
 	}
 	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
-	if err := m.sessions[i].Close(m.ctx); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	m.ok(m.sessions[i].Close(m.ctx), "Close")
 	m.open(i)
 	for _, p := range slices.Clone(m.tickets) {
 		if p.session != i {
@@ -369,7 +337,5 @@ func (m *machine) mismatch(t *rapid.T) {
 	if rapid.Bool().Draw(t, "kind") {
 		r.Kind, r.Capacity = driver.Barrier, driver.RWCapacity
 	}
-	if _, err := m.sessions[0].Join(m.ctx, r); !errors.Is(err, driver.ErrMismatch) {
-		t.Fatalf("Join of another kind or capacity: %v", err)
-	}
+	m.is(suite.Of(m.sessions[0].Join(m.ctx, r)), driver.ErrMismatch, "Join of another kind or capacity")
 }

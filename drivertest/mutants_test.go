@@ -1,12 +1,14 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"iter"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -191,6 +193,11 @@ var mutants = []struct {
 				return nil
 			}
 			return err
+		},
+	}},
+	{"Leave never succeeds", "Exclusion LostCalls", mutant{
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			return cmp.Or(s.Session.Leave(ctx, s.real(t), clean), driver.ErrGone)
 		},
 	}},
 	{"Leave takes its time", "LeaveGrantsTheNext RandomSteps SessionClose", mutant{
@@ -1364,7 +1371,7 @@ var mutants = []struct {
 			return answer, err
 		},
 	}},
-	{"whoever waits has gone", "RenewSaysWhatBecame RenewOfAWaitingTicket RandomSteps", mutant{
+	{"whoever waits has gone", "RenewSaysWhatBecame RenewOfAWaitingTicket RandomSteps LostCalls", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			answer, err := s.plainRenew(ctx, known)
 			for i := range answer {
@@ -1793,6 +1800,8 @@ func credulous(w *World) {
 // inPeace are the rules that need more than memory; they are tried elsewhere.
 func inPeace(r rule) bool { return r.Processes }
 
+var lineOfARule = regexp.MustCompile(`\n\tat \w+\.go:\d+$`)
+
 // The suite bites: each of the mutants fails the rules that it breaks, and each
 // rule is failed by a mutant.
 func TestMutantsFail(t *testing.T) {
@@ -1826,6 +1835,12 @@ func TestMutantsFail(t *testing.T) {
 				}
 				if !strings.Contains(failure, r.Says[0]) && !strings.HasPrefix(failure, "panic") {
 					t.Errorf("%s does not say which promise was broken: %s", name, failure)
+				}
+				if !lineOfARule.MatchString(failure) && !strings.HasPrefix(failure, "panic") {
+					t.Errorf("%s does not say at which line: %s", name, failure)
+				}
+				if strings.HasPrefix(name, "Lost") && name != "LostMessages" && !strings.Contains(failure, "struck at") {
+					t.Errorf("%s does not say which call was struck: %s", name, failure)
 				}
 				t.Logf("%s: %s", name, strings.SplitN(failure, "\n", 2)[0])
 				bitten[name] = true

@@ -25,7 +25,6 @@ import (
 
 // via opens a driver behind a network of its own.
 func (t *trial) via() (driver.Driver, *suite.Network) {
-	t.Helper()
 	n := &suite.Network{TB: t}
 	d, err := t.world.Via(t.Ctx, n.At)
 	t.OK(err, "open a driver")
@@ -82,7 +81,6 @@ func (f *follower) note(what string) {
 }
 
 func (t *trial) follower(plain *client, name string, ttl time.Duration) *follower {
-	t.Helper()
 	d, n := t.via()
 	f := &follower{client: t.session(d, ttl), network: n, name: name, since: math.MaxInt64, came: map[string]driver.Instant{}}
 	f.own = f.hold(t.exclusive(name + "/own"))

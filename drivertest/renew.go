@@ -37,9 +37,8 @@ var _ = rules.Add(rule{Name: "RenewOnlyWhatIsKnown", Says: []string{
 	t.FatalIf(!seen, "Renew did not report a ticket that was not named")
 	heir.notBefore(forgotten.end(), "which nobody renewed")
 	known.renewFor(0, func(answer map[string]driver.Renewed) {
-		if r, still := answer[forgotten.ticket.ID]; still {
-			t.Fatalf("Renew reports a ticket that has run out and was not named: %+v", r)
-		}
+		r, still := answer[forgotten.ticket.ID]
+		t.FatalIf(still, "Renew reports a ticket that has run out and was not named: %+v", r)
 	})
 	next.notBefore(known.end(), "which was renewed")
 })
@@ -93,9 +92,8 @@ var _ = rules.Add(rule{Name: "RenewSaysWhatBecame", Says: []string{
 			t.Fatalf("Renew of a ticket %s: %+v, known %v; the state must be %v", c.about, r, ok, c.want)
 		}
 	}
-	if r, ok := answer[foreign.ID]; ok || len(answer) != 6 {
-		t.Fatalf("Renew reports what it was not asked for: %+v, %+v", r, answer)
-	}
+	r, ok := answer[foreign.ID]
+	t.FatalIf(ok || len(answer) != 6, "Renew reports what it was not asked for: %+v, %+v", r, answer)
 })
 
 const neverStray = "A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."
@@ -107,7 +105,6 @@ var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, p
 	r := t.fixed("proven", 10*limit)
 	proven := a.hold(r)
 	proof := func(how string, granted driver.Instant, got driver.Instant) {
-		t.Helper()
 		t.FatalIf(got > granted.Add(inexact),
 			"a ticket with a fixed end, %s: its proof is %v after its grant", how, got.Sub(granted))
 	}
@@ -132,14 +129,12 @@ var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, p
 	ends := a.hold(t.fixed("ends", t.TTL/2))
 	next := b.behind(t.exclusive("ends"))
 	state := func(c *client, tk driver.Ticket, want driver.State) {
-		t.Helper()
 		if r, ok := c.renew(tk)[tk.ID]; !ok || r.State != want {
 			t.Fatalf("Renew of a ticket with a fixed end in %q: %+v, told %v; the state must be %v", tk.Queue, r, ok, want)
 		}
 	}
-	if got := a.renew(); len(got) != 0 {
-		t.Fatalf("Renew reports tickets with a fixed end that were not named: %+v", got)
-	}
+	got := a.renew()
+	t.FatalIf(len(got) != 0, "Renew reports tickets with a fixed end that were not named: %+v", got)
 	state(a, stays, driver.Kept)
 	state(b, stays, driver.Kept)
 	a.leave(left)
@@ -162,7 +157,6 @@ const recentSays = "Proofs are recent while the backend answers: none is older t
 var _ = rules.Add(rule{Name: "RecentProofs", Long: true, Says: []string{recentSays}}, func(t *trial) {
 	a, front := t.mortal(), t.client()
 	beats := func(how string, tk driver.Ticket, last driver.Instant) {
-		t.Helper()
 		ttl := a.TTL
 		held := a.lease(tk)
 		counted, old, oldest := 0, 0, time.Duration(0)
@@ -233,10 +227,50 @@ var _ = rules.Add(rule{Name: "RenewInAFewExchanges", Says: []string{
 		known = append(known, a.join(permits(string(rune('a'+i%20)), 1, 5)))
 	}
 	before := a.driver.Exchanges()
-	if answer := a.renew(known...); len(answer) != n {
-		t.Fatalf("Renew of %d tickets answers for %d", n, len(answer))
+	answer := a.renew(known...)
+	t.FatalIf(len(answer) != n, "Renew of %d tickets answers for %d", n, len(answer))
+	used := a.driver.Exchanges() - before
+	t.FatalIf(used == 0 || used > uint64(2+n/20), "Renew of %d tickets took %d exchanges", n, used)
+})
+
+// A stray that gets another end is no stray any more, and no renewal takes that end away.
+var _ = rules.Add(rule{Name: "StrayWithAnotherEnd", Says: []string{
+	"A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it",
+	"An evicted ticket that is held is not renewed any more",
+}}, func(t *trial) {
+	a, b := t.client(), t.client()
+	evicted := a.hold(t.exclusive("evicted"))
+	want := map[string]driver.State{evicted.ID: driver.Evicted}
+	known := []driver.Ticket{evicted}
+	if t.fixes() {
+		kept := a.hold(t.exclusive("kept"))
+		want[kept.ID] = driver.Kept
+		known = append(known, kept)
 	}
-	if used := a.driver.Exchanges() - before; used == 0 || used > uint64(2+n/20) {
-		t.Fatalf("Renew of %d tickets took %d exchanges", n, used)
+	strays := a.renew()
+	for _, tk := range known {
+		if r, ok := strays[tk.ID]; !ok || r.State != driver.Stray {
+			t.Fatalf("Renew that does not name the ticket in %q: %+v, told %v; it must be Stray", tk.Queue, r, ok)
+		}
+	}
+	t.OK(b.driver.Ask(t.Ctx, "evicted", evicted.ID, driver.Evict), "Ask")
+	if len(known) > 1 {
+		t.OK(a.Keep(t.Ctx, known[1], limit), "Keep of a stray")
+	}
+	before := t.snapshot(b.driver, "evicted").Members[0]
+	for range 3 {
+		answer := a.renew(known...)
+		for _, tk := range known {
+			if r, ok := answer[tk.ID]; !ok || r.State != want[tk.ID] {
+				t.Fatalf("Renew of the ticket in %q, which was a stray before: %+v, told %v; the state must be %v", tk.Queue, r, ok, want[tk.ID])
+			}
+		}
+	}
+	if after := t.snapshot(b.driver, "evicted").Members[0]; after.Left > before.Left {
+		t.Fatalf("an evicted ticket that was a stray had %v left before it was renewed, and %v after", before.Left, after.Left)
+	}
+	for _, tk := range known[1:] {
+		m := t.snapshot(b.driver, tk.Queue).Members[0]
+		t.FatalIf(!m.Fixed || m.Left > limit, "a stray that was kept for %v, after renewals: %+v", limit, m)
 	}
 })

@@ -16,13 +16,11 @@ const (
 
 // resized gives a queue a capacity.
 func (t *trial) resized(d driver.Driver, queue string, capacity int64) {
-	t.Helper()
 	t.OK(d.Resize(t.Ctx, queue, capacity), "Resize of %s to %d", queue, capacity)
 }
 
 // hasCapacity is what inspection shows of a queue.
 func (t *trial) hasCapacity(d driver.Driver, queue string, capacity int64, resized bool) driver.Queue {
-	t.Helper()
 	q := t.snapshot(d, queue)
 	t.FatalIf(q.Resized != resized || q.Kind != driver.Semaphore || q.Capacity != capacity,
 		"%s is a semaphore of %d, resized: %v; inspection shows %+v", queue, capacity, resized, q)
@@ -110,9 +108,8 @@ var _ = rules.Add(rule{Name: "Resize", Says: []string{
 	t.stands(b.driver, "s", []driver.Ticket{held}, stay)
 	states := b.renew(line...)
 	for _, tk := range line {
-		if r := states[tk.ID]; r.State != driver.Gone {
-			t.Fatalf("a ticket of 3 or 4 units, while the capacity is 2, is %+v", r)
-		}
+		r := states[tk.ID]
+		t.FatalIf(r.State != driver.Gone, "a ticket of 3 or 4 units, while the capacity is 2, is %+v", r)
 	}
 
 	// More is held than the capacity, also when that is not kept any more.
@@ -140,7 +137,6 @@ var _ = rules.Add(rule{Name: "ResizeIsKept", Says: []string{
 }}, func(t *trial) {
 	a, b := t.client(), t.client()
 	refused := func(of int64, when string) {
-		t.Helper()
 		for _, r := range []driver.Request{permits("q", 1, of), nowait(permits("q", 1, of))} {
 			t.Is(suite.Of(b.Join(t.Ctx, r)), driver.ErrMismatch, "Join of 1 of %d permits %s", of, when)
 		}
@@ -169,9 +165,8 @@ var _ = rules.Add(rule{Name: "ResizeIsKept", Says: []string{
 	refused(5, "in a queue of 3 that has a ticket")
 	b.leave(b.hold(permits("q", 1, 3)))
 	a.leave(held)
-	if q := t.snapshot(a.driver, "q"); q.Resized {
-		t.Fatalf("an empty queue that was resized to 0 is %+v", q)
-	}
+	q := t.snapshot(a.driver, "q")
+	t.FatalIf(q.Resized, "an empty queue that was resized to 0 is %+v", q)
 	b.leave(b.hold(permits("q", 5, 5)))
 	t.resized(a.driver, "q", 2)
 	t.resized(a.driver, "q", 0)

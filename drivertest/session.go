@@ -1,9 +1,13 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
@@ -62,24 +66,11 @@ var _ = rules.Add(rule{Name: "SessionClose", Across: true, Exclusive: true, Says
 	sibling := t.session(a.driver, 10*limit)
 	stays := sibling.hold(t.exclusive("sibling"))
 
-	calls := make(chan error, 2)
-	t.Calls.Go(func() {
-		_, err := a.Await(t.Ctx, waiting)
-		calls <- err
-	})
-	t.Calls.Go(func() {
-		for {
-			if _, err := a.Signals(t.Ctx); err != nil {
-				calls <- err
-				return
-			}
-		}
-	})
+	awaits, signals := a.awaits(waiting), t.Done(func() error { return endOfSignals(t.Ctx, a) })
 	time.Sleep(time.Millisecond) // they wait by now
 	t.OK(a.Close(t.Ctx), "Close")
-	for range 2 {
-		t.Is(<-calls, driver.ErrSession, "Await or Signals under way when the session was closed")
-	}
+	t.Is(<-awaits, driver.ErrSession, "Await under way when the session was closed")
+	t.Is(<-signals, driver.ErrSession, "Signals under way when the session was closed")
 	t.stands(b.driver, "held", []driver.Ticket{next}, nil)
 	t.stands(b.driver, "waiting", []driver.Ticket{front}, nil)
 	t.stands(b.driver, "fixed", fixed, nil)
@@ -87,17 +78,11 @@ var _ = rules.Add(rule{Name: "SessionClose", Across: true, Exclusive: true, Says
 	t.FatalIf(!b.await(next).Inherited, "the next holder does not inherit from a session that was closed")
 	sibling.await(stays)
 
-	_, join := a.Join(t.Ctx, t.exclusive("new"))
-	_, await := a.Await(t.Ctx, held)
-	_, renew := a.Renew(t.Ctx, []driver.Ticket{held})
-	_, signals := a.Signals(t.Ctx)
-	for name, err := range map[string]error{
-		"Join": join, "Await": await, "Renew": renew, "Signals": signals,
-		"Shrink": a.Shrink(t.Ctx, held, 1),
-		"Keep":   a.Keep(t.Ctx, held, limit),
-		"Leave":  a.Leave(t.Ctx, held, true),
-	} {
-		t.FatalIf(!errors.Is(err, driver.ErrSession), "%s in a session that is over: %v", name, err)
+	calls := callsOf(a, held, t.exclusive("new"))
+	calls["Shrink"] = func(ctx context.Context) error { return a.Shrink(ctx, held, 1) }
+	calls["Signals"] = func(ctx context.Context) error { return suite.Err(a.Signals(ctx)) }
+	for name, call := range calls {
+		t.Is(call(t.Ctx), driver.ErrSession, "%s in a session that is over", name)
 	}
 	t.stands(b.driver, "new", nil, nil)
 	for range 2 {
@@ -114,9 +99,8 @@ var _ = rules.Add(rule{Name: "CloseBesideAnEviction", Exclusive: true, Says: []s
 		r := t.exclusive("q")
 		a.hold(r)
 		next := b.wait(t.exclusive("q"))
-		asked := make(chan error, 1)
-		t.Calls.Go(func() {
-			asked <- t.known(func() error { return b.driver.Ask(t.Ctx, "q", r.ID, driver.Evict) })
+		asked := t.Done(func() error {
+			return t.known(func() error { return b.driver.Ask(t.Ctx, "q", r.ID, driver.Evict) })
 		})
 		time.Sleep(rand.N(5 * time.Millisecond)) // the eviction is under way
 		t.OK(a.Close(t.Ctx), "Close")
@@ -135,4 +119,141 @@ var _ = rules.Add(rule{Name: "SessionDeath", Says: []string{
 	next.notBefore(held.end(), "which nobody renewed")
 	t.Eventually("all tickets of a dead session leave", func() bool { return len(t.snapshot(b.driver, "r").Members) == 0 })
 	a.over(held.ticket, stray)
+})
+
+// endOfSignals is the error with which Signals end.
+func endOfSignals(ctx context.Context, s driver.Session) error {
+	for {
+		if _, err := s.Signals(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+const closeFrees = "Close ends every call under way and frees what the driver holds."
+
+var _ = rules.Add(rule{Name: "CloseEndsCalls", Says: []string{
+	closeFrees,
+	"Closing it again does nothing and returns nil.",
+}}, func(t *trial) {
+	d, shut := t.guest()
+	a, b := t.session(d, 10*limit), t.client()
+	b.hold(t.exclusive("q"))
+	waiting := a.wait(t.exclusive("q"))
+	q := t.snapshot(d, "q")
+	results := t.beside(t.Ctx, map[string]func(context.Context) error{
+		"Await":   func(ctx context.Context) error { return suite.Err(a.Await(ctx, waiting)) },
+		"Signals": func(ctx context.Context) error { return endOfSignals(ctx, a) },
+		"Watch":   func(ctx context.Context) error { return suite.Err(d.Watch(ctx, "c", 0)) },
+		"Follow": func(ctx context.Context) error {
+			for {
+				next, err := d.Follow(ctx, "q", q.Version)
+				if err != nil {
+					return err
+				}
+				q.Version = next.Version
+			}
+		},
+	})
+	time.Sleep(20 * time.Millisecond) // most are under way; any moment is right
+	t.OK(shut(), "Close")
+	for range 2 {
+		t.OK(d.Close(), "Close, again")
+	}
+	for range cap(results) {
+		select {
+		case r := <-results:
+			t.FatalIf(r.err == nil, "%s that was under way when the driver was closed succeeds", r.name)
+		case <-t.Ctx.Done():
+			t.Fatalf("a call that was under way when the driver was closed does not end")
+		}
+	}
+
+	for name, call := range everyCall(d, a, waiting, t.exclusive("r"), set("c", 0, "v")) {
+		t.FatalIf(call(t.Ctx) == nil, "%s of a closed driver succeeds", name)
+	}
+	t.stands(b.driver, "r", nil, nil)
+})
+
+var _ = rules.Add(rule{Name: "CloseWithOpenSessions", Says: []string{
+	"Sessions that were not closed end as if their process had died.",
+}}, func(t *trial) {
+	d, shut := t.guest()
+	a, b := t.session(d, t.TTL), t.client()
+	a.join(t.exclusive("q"))
+	a.join(t.exclusive("q"))
+	next := b.join(t.exclusive("q"))
+	b.beat(next)
+	t.OK(shut(), "Close")
+	t.FatalIf(!b.await(next).Inherited, "the next holder does not inherit from a client that died")
+})
+
+// sharedAtMost is how often a pool may grow that the clients of a process share.
+const sharedAtMost = 10
+
+// Waits that have ended and drivers that are closed leave nothing behind.
+var _ = rules.Add(rule{Name: "NoLeftovers", Alone: true, Says: []string{closeFrees}}, func(t *trial) {
+	a := t.client()
+	a.hold(t.exclusive("q"))
+	round := func() {
+		d, shut := t.guest()
+		b := t.session(d, t.TTL)
+		waiting := b.join(t.exclusive("q"))
+		ctx, cancel := context.WithTimeout(t.Ctx, time.Millisecond)
+		b.Await(ctx, waiting)
+		b.Signals(ctx)
+		d.Watch(ctx, "c", 0)
+		d.Follow(ctx, "q", t.snapshot(d, "q").Version)
+		for range d.Queues(t.Ctx, "") {
+			break
+		}
+		cancel()
+		t.OK(shut(), "Close")
+	}
+	round() // what the process keeps for good is there now,
+	within, most := time.Second, sharedAtMost
+	if t.Simulated {
+		most = 1 // there are none
+	}
+	for grown := 0; ; grown++ { // but for the connections that its clients share, which may become a few more
+		before := goleak.IgnoreCurrent()
+		goroutines := runtime.NumGoroutine()
+		for range t.size(20, 5) {
+			round()
+		}
+		err := leaked(before, within)
+		if err == nil {
+			return
+		}
+		t.FatalIf(grown == most,
+			"%d goroutines became %d, %d times: %v", goroutines, runtime.NumGoroutine(), grown+1, err)
+		within = leakLimit
+		t.Allow(0)
+	}
+})
+
+var _ = rules.Add(rule{Name: "Check", Says: []string{
+	"Check examines whether the backend can be reached and is configured so that its promises hold. It reports what it found out even when something failed.",
+	"what was looked at", "what was found", "the promise that this affects; \"\" if OK", "what to do; \"\" if OK",
+}}, func(t *trial) {
+	d := t.driver()
+	ctx, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	t.FatalIf(len(d.Check(ctx)) == 0, "Check tells nothing when its context has ended")
+	findings := d.Check(t.Ctx)
+	t.FatalIf(len(findings) == 0, "Check found nothing out")
+	for _, f := range findings {
+		t.FatalIf(f.Check == "" || f.Detail == "", "a finding without a subject or a detail: %+v", f)
+		switch f.Status {
+		case driver.OK:
+			t.FatalIf(f.Promise != "" || f.Remedy != "", "nothing is wrong, and yet there is a remedy: %+v", f)
+		case driver.Warn, driver.Fail:
+			t.FatalIf(f.Promise == "" || f.Remedy == "",
+				"something is wrong, and no promise or no remedy is named: %+v", f)
+			t.FatalIf(f.Status == driver.Fail, "the backend under test fails its own examination: %+v", f)
+		default:
+			t.Fatalf("a finding of no known status: %+v", f)
+		}
+		t.Logf("%s: %s: %s %s", f.Status, f.Check, f.Detail, f.Remedy)
+	}
 })

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 const delivered = "Each is delivered at least once, at the latest with the next Renew."
@@ -15,13 +14,11 @@ const delivered = "Each is delivered at least once, at the latest with the next 
 // signal waits for a demand for the ticket. Other signals, and the same one
 // again, may come before it; one for a stranger's ticket may not.
 func (c *client) signal(want driver.Demand, tk driver.Ticket, own ...driver.Ticket) {
-	c.t.Helper()
 	c.signals([]driver.Demand{want}, tk, own...)
 }
 
 // signals waits for several signals, in any order: one of another kind is not lost.
 func (c *client) signals(want []driver.Demand, tk driver.Ticket, own ...driver.Ticket) {
-	c.t.Helper()
 	stop := c.beat(append(own, tk)...)
 	defer stop()
 	for want = slices.Clone(want); len(want) > 0; {
@@ -174,9 +171,8 @@ var _ = rules.Add(rule{Name: "Force", Across: true, Exclusive: true, Says: []str
 	t.stands(a.driver, "q", []driver.Ticket{next}, []driver.Ticket{last})
 	b.await(next)
 	a.gone(held)
-	if r := a.renew(held)[held.ID]; r.State != driver.Gone {
-		t.Fatalf("Renew of a ticket that was taken away: %+v", r)
-	}
+	r := a.renew(held)[held.ID]
+	t.FatalIf(r.State != driver.Gone, "Renew of a ticket that was taken away: %+v", r)
 	t.Is(a.Leave(t.Ctx, held, true), driver.ErrGone, "Leave of a ticket that was taken away")
 	t.OK(a.driver.Ask(t.Ctx, "q", last.ID, driver.Force), "Ask")
 	c.gone(last)
@@ -226,7 +222,7 @@ var _ = rules.Add(rule{Name: "EvictionOfAWaitingTicket", Says: []string{
 	held := a.hold(permits("q", 1, 5))
 	big := b.wait(permits("q", 5, 5))
 	small := c.wait(permits("q", 1, 5))
-	done := t.Done(func() error { return suite.Err(b.Await(t.Ctx, big)) })
+	done := b.awaits(big)
 	t.OK(a.driver.Ask(t.Ctx, "q", big.ID, driver.Evict), "Ask")
 	t.stands(a.driver, "q", []driver.Ticket{held, small}, nil)
 	stop := b.beat(big)

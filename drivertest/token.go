@@ -15,7 +15,6 @@ type tokens struct {
 }
 
 func (k *tokens) next(tk driver.Ticket, how string) {
-	k.t.Helper()
 	k.t.FatalIf(!tk.Held || tk.Token <= k.last || tk.Token >= driver.MaxToken,
 		"the token %d follows %d, %s", tk.Token, k.last, how)
 	k.last = tk.Token
@@ -100,7 +99,6 @@ var _ = rules.Add(rule{Name: "TokenStays", Says: []string{
 	r := writer("q")
 	held := a.hold(r)
 	same := func(how string, got driver.Ticket) {
-		t.Helper()
 		t.FatalIf(got.Token != held.Token, "the token became %d after %d, %s", got.Token, held.Token, how)
 	}
 	same("awaited", a.await(held))
@@ -118,7 +116,6 @@ var _ = rules.Add(rule{Name: "TokenIsShown", Says: []string{
 	a, b := t.client(), t.client()
 	held := a.hold(writer("q"))
 	shows := func(how string) {
-		t.Helper()
 		all := t.snapshot(b.driver, "q").Members
 		t.FatalIf(len(all) != 1 || all[0].Token != held.Token,
 			"inspection shows %+v, and the token is %d, %s", all, held.Token, how)
@@ -138,7 +135,6 @@ var _ = rules.Add(rule{Name: "Raise", Exclusive: true, Says: []string{
 	k := &tokens{t: t}
 	a, b := t.client(), t.client()
 	raise := func(floor uint64) {
-		t.Helper()
 		t.OK(b.driver.Raise(t.Ctx, "q", floor), "Raise")
 		k.last = max(k.last, floor)
 	}
@@ -157,9 +153,8 @@ var _ = rules.Add(rule{Name: "Raise", Exclusive: true, Says: []string{
 	a.leave(later)
 	raise(k.last + 1_000_000) // an empty queue
 	k.next(a.hold(t.exclusive("q")), "over Raise while the queue was empty")
-	if tk := a.hold(t.exclusive("other")); tk.Token == 0 || tk.Token >= driver.MaxToken {
-		t.Fatalf("another queue has the token %d", tk.Token)
-	}
+	tk := a.hold(t.exclusive("other"))
+	t.FatalIf(tk.Token == 0 || tk.Token >= driver.MaxToken, "another queue has the token %d", tk.Token)
 
 	standing := t.exclusive("standing")
 	held = a.hold(standing)

@@ -3,10 +3,15 @@ package drivertest
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,8 +31,9 @@ type trial struct {
 	*suite.Trial
 	Backend
 
-	shape shape
-	world World
+	shape    shape
+	world    World
+	disturbs bool // the rule disturbs calls: they are repeated
 }
 
 const inProcesses = "in processes"
@@ -109,14 +115,12 @@ func (t *trial) soon() (context.Context, context.CancelFunc) {
 
 // driver opens another client of the world.
 func (t *trial) driver() driver.Driver {
-	t.Helper()
 	d, _ := t.guest()
 	return d
 }
 
 // guest opens another client of the world, which may leave before the rule ends.
 func (t *trial) guest() (d driver.Driver, leave func() error) {
-	t.Helper()
 	d, err := t.world.Open(t.Ctx)
 	t.OK(err, "open a driver")
 	leave = sync.OnceValue(d.Close)
@@ -143,9 +147,143 @@ func (t *trial) inTime(d driver.Driver, end driver.Instant) {
 
 // okBefore fails the rule if there is an error of what was to be done before an instant, unless it came too late for that.
 func (t *trial) okBefore(d driver.Driver, end driver.Instant, err error, what string, args ...any) {
-	t.Helper()
 	if err != nil {
 		t.inTime(d, end)
 	}
 	t.OK(err, what, args...)
+}
+
+// A shape is a way to ask for mutual exclusion. Rules about exclusion hold in
+// each of them.
+type shape struct {
+	name            string
+	kind            driver.Kind
+	units, capacity int64
+}
+
+var shapes = []shape{
+	{"mutex", driver.Mutex, 1, 1},
+	{"writers", driver.RWMutex, driver.RWCapacity, driver.RWCapacity},
+	{"all permits", driver.Semaphore, 5, 5},
+	{"election", driver.Election, 1, 1},
+}
+
+// newID is an identity for a ticket or a swap.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// exclusive asks for the whole queue, in the shape that is under check.
+func (t *trial) exclusive(queue string) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: t.shape.kind, Units: t.shape.units, Capacity: t.shape.capacity, ReportDeath: true}
+}
+
+func permits(queue string, units, capacity int64) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Semaphore, Units: units, Capacity: capacity, ReportDeath: true}
+}
+
+func reader(queue string) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity, ReportDeath: true}
+}
+
+func writer(queue string) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity, ReportDeath: true}
+}
+
+// again is a request that may have been sent before.
+func again(r driver.Request) driver.Request {
+	r.Retry = true
+	return r
+}
+
+// nowait is a request that does not stand in line.
+func nowait(r driver.Request) driver.Request {
+	r.NoWait = true
+	return r
+}
+
+// outcomes are the errors with which it is known what came of a call.
+var outcomes = []error{driver.ErrBusy, driver.ErrMismatch, driver.ErrGone, driver.ErrSession, driver.ErrConflict, driver.ErrInvalid}
+
+// known repeats a call, as every caller has to, until it is known what came of it: after
+// the backend was disturbed, a call may still be hit by what happened before. Of a call that was repeated,
+// worked are errors that say that it had worked before.
+func (t *trial) known(call func() error, worked ...error) error {
+	is := func(err error) func(error) bool { return func(known error) bool { return errors.Is(err, known) } }
+	for n := 0; ; n++ {
+		if n > 1 {
+			time.Sleep(t.TTL / 50)
+		}
+		switch err := call(); {
+		case n > 0 && slices.ContainsFunc(worked, is(err)):
+			return nil
+		case err == nil, driver.IsPermanent(err), t.Ctx.Err() != nil, slices.ContainsFunc(outcomes, is(err)):
+			return err
+		}
+	}
+}
+
+// A result is what a call that was made beside the rule has come to.
+type result struct {
+	name string
+	err  error
+}
+
+// beside makes the calls beside the rule, with the context, and yields what they come to.
+func (t *trial) beside(ctx context.Context, calls map[string]func(context.Context) error) <-chan result {
+	results := make(chan result, len(calls))
+	for name, call := range calls {
+		t.Calls.Go(func() { results <- result{name, call(ctx)} })
+	}
+	return results
+}
+
+// call makes a call, in rules that disturb calls as known does.
+func (t *trial) call(call func() error, worked ...error) error {
+	if t.disturbs {
+		return t.known(call, worked...)
+	}
+	return call()
+}
+
+// lookout notes whether this machine or the backend was slow, for rules about what is quick while they are not.
+type lookout struct {
+	t    *trial
+	slow atomic.Bool
+	stop func()
+}
+
+// lookout has the client join and leave a queue of its own, until it is stopped. What takes longer than
+// bound is slow.
+func (c *client) lookout(bound time.Duration) *lookout {
+	l := &lookout{t: c.t}
+	over, ended := make(chan struct{}), make(chan struct{})
+	l.stop = func() { close(over); <-ended }
+	go func() {
+		defer close(ended)
+		for began := c.driver.Now(); ; began = c.driver.Now() {
+			tk, err := c.Join(c.t.Ctx, c.t.exclusive("lookout"))
+			if err == nil {
+				err = c.Leave(c.t.Ctx, tk, true)
+			}
+			if err != nil || c.driver.Now().Sub(began) > bound {
+				l.slow.Store(true)
+			}
+			select {
+			case <-over:
+				return
+			case <-time.After(bound / 2):
+			}
+		}
+	}()
+	return l
+}
+
+// wasQuick gives up an attempt in which something was slow: what it saw then tells nothing about the driver.
+func (l *lookout) wasQuick() {
+	if l.slow.Load() {
+		l.t.Slow("this machine or the backend was slow")
+	}
 }

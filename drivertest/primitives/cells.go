@@ -117,7 +117,6 @@ var _ = rules.Add(rule{Name: "Watching", Says: []string{
 	defer cancel()
 	heard, watcher := read(t, interlock.NewValue[int](b, "v").Watch(ctx))
 	until := func(want int) {
-		t.Helper()
 		heard("the watcher hears of the last change", func(v interlock.Snapshot[int]) bool { return v.Value == want })
 	}
 	until(0)
@@ -153,7 +152,6 @@ var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{
 		return len(q.Holders)+len(q.Waiters) == 6
 	})
 	count := func(waiting, inside int) {
-		t.Helper()
 		w, i, err := b.DoubleBarrier("d", 3).Count(t.Ctx)
 		t.OK(err, "Count")
 		t.FatalIf(w != waiting || i != inside,
@@ -161,7 +159,6 @@ var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{
 	}
 	count(3, 3)
 	overlap := func() {
-		t.Helper()
 		for _, w := range later {
 			notYet(t, w, "a round has begun before the one before it is over")
 		}

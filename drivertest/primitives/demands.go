@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/interlock-go/interlock"
 )
@@ -57,9 +56,8 @@ var _ = rules.Add(rule{Name: "EvictedWaiter", Exact: true, Says: []string{
 	wait(t, waits, "the event that it waits") // else it has lost no place that it knows of
 	second := t.queued(a, 2, c.Mutex("m"))
 	t.OK(a.Admin().Evict(t.Ctx, "m", id, false), "Evict of a waiter")
-	if e := wait(t, events, "the event that a waiter has lost its place"); e.Name != "m" {
-		t.Fatalf("the event is %+v", e)
-	}
+	e := wait(t, events, "the event that a waiter has lost its place")
+	t.FatalIf(e.Name != "m", "the event is %+v", e)
 	t.Eventually("the waiter that was evicted waits again", func() bool {
 		q := t.look(a, "m").Waiters
 		return len(q) == 2 && q[0].ID != id && q[1].ID != id
@@ -77,9 +75,7 @@ var _ = rules.Add(rule{Name: "Force", Says: []string{
 	for range 2 {
 		lease := t.acquire(a.Mutex("m"))
 		next := t.queued(b, 1, b.Mutex("m"))
-		if err := b.Admin().Evict(t.Ctx, "m", lease.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
-			t.OK(err, "Evict with force")
-		}
+		t.evict(b, lease, true)
 		got := t.get(next, "the next holder is served at once")
 		t.FatalIf(got.Token() <= lease.Token(),
 			"the token is %d after %d, which a holder that knows nothing still has", got.Token(), lease.Token())
@@ -95,27 +91,13 @@ var _ = rules.Add(rule{Name: "Overrun", Says: []string{
 }}, func(t *trial) {
 	events, told := told(interlock.EventOverrun)
 	a, b := t.beating(interlock.Owner("owner a"), told), t.client()
-	var lease *interlock.Lease
-	begun, end := make(chan struct{}), make(chan struct{})
-	stop := sync.OnceFunc(func() { close(end) })
-	t.Later(stop)
-	over := t.Done(func() error {
-		return a.Mutex("jobs/m", interlock.Note("why")).Do(t.Ctx, func(ctx context.Context) error {
-			lease = interlock.LeaseFrom(ctx)
-			close(begun)
-			<-end
-			return nil
-		})
-	})
-	wait(t, begun, "the work begins")
-	if err := b.Admin().Evict(t.Ctx, "jobs/m", lease.ID(), false); !errors.Is(err, interlock.ErrLost) || t.variant == plain {
-		t.OK(err, "Evict")
-	}
+	w := t.work(a.Mutex("jobs/m", interlock.Note("why")), t.fails(false))
+	lease := w.lease
+	t.evict(b, lease, false)
 	first := wait(t, events, "the event that work goes on after the loss")
 	t.FatalIf(first.Name != "jobs/m" || first.Token != lease.Token() || first.Took < a.TTL()/10 || !errors.Is(first.Err, interlock.ErrLost) || a.Overruns() != 1,
 		"%d leases overrun; the event is %+v", a.Overruns(), first)
 	shown := func(want int, what string) {
-		t.Helper()
 		var all []interlock.Queue
 		t.Eventually(what, func() bool {
 			q, err := b.Admin().Queue(t.Ctx, "jobs/m")
@@ -139,8 +121,8 @@ var _ = rules.Add(rule{Name: "Overrun", Says: []string{
 		}, func() string { return fmt.Sprintf("%+v", all) })
 	}
 	shown(2, "Queue and Queues show work that goes on after the loss")
-	stop()
-	t.Is(wait(t, over, "Do returns"), interlock.ErrLost, "Do whose lease was lost")
+	w.end()
+	t.Is(wait(t, w.done, "Do returns"), interlock.ErrLost, "Do whose lease was lost")
 	last := wait(t, events, "the event that the work has ended")
 	for last.Err != nil { // one of a TTL that has passed
 		last = wait(t, events, "the event that the work has ended")

@@ -17,9 +17,8 @@ var _ = rules.Add(rule{Name: "ExpiresAfter", Says: []string{
 	lease := t.acquire(a.Mutex("m", interlock.ExpiresAfter(t.TTL)))
 	next := t.get(t.async(b.Mutex("m")), "the next holder is served when a lease of ExpiresAfter has ended")
 	t.FatalIf(lease.Err() == nil, "the next holder is served while a lease of ExpiresAfter has %v left", lease.Remaining())
-	if took := time.Since(began); took < t.TTL/2 {
-		t.Fatalf("a lease of %v has ended after %v", t.TTL, took)
-	}
+	took := time.Since(began)
+	t.FatalIf(took < t.TTL/2, "a lease of %v has ended after %v", t.TTL, took)
 	t.Is(lease.Release(), interlock.ErrLost, "release of a lease of ExpiresAfter that has ended")
 	t.release(next)
 

@@ -2,20 +2,20 @@ package primitives
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 // cutOff opens a client that is cut off from its backend while off is set.
 func (t *trial) cutOff(off *atomic.Bool, opts ...interlock.ClientOption) *interlock.Client {
-	t.Helper()
-	d, err := t.world.Open(t.Ctx)
-	t.OK(err, "open a driver")
-	return t.over(suite.Hooked(d, func(ctx context.Context, method string, call func(context.Context) error) error {
+	return t.over(suite.Hooked(t.driver(), func(ctx context.Context, method string, call func(context.Context) error) error {
 		if off.Load() {
 			switch method {
 			case "Renew":
@@ -96,7 +96,6 @@ var _ = rules.Add(rule{Name: "Healthy", Long: true, Exact: true, Says: []string{
 	stop := slowest.feel(t, t.client())
 	defer stop()
 	least := func(d time.Duration, share float64, bears time.Duration, when string) {
-		t.Helper()
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(ttl / 200) {
 			for _, l := range []*interlock.Lease{mutex, reader} {
 				left := l.Remaining()
@@ -164,3 +163,120 @@ func (p *pulse) feel(t *trial, c *interlock.Client) (stop func()) {
 		wait(t, watch, "the pulse ends")
 	}
 }
+
+// Exact: a reply that is lost is an outage.
+var _ = rules.Add(rule{Name: "OutageOfAWait", Long: true, Exact: true, Says: []string{"Who waits while the backend goes away, and is not served in time, is told ErrUnavailable and not ErrBusy, whatever it waits for: " +
+	"whether others hold the lock is not known."}}, func(t *trial) {
+	for _, way := range []string{"no renewal is answered", "the backend hangs"} {
+		t.Allow(5 * t.TTL)
+		off := &atomic.Bool{}
+		begin := func() (end func()) { off.Store(true); return func() { off.Store(false) } }
+		if way == "the backend hangs" {
+			if begin = t.world.Hang; begin == nil {
+				break
+			}
+		}
+		a, b := t.client(), t.cutOff(off)
+		held := t.acquire(a.Mutex("m"))
+		c := t.cutOff(off) // it has no tickets
+		_, noCells := t.Unsupported["Barrier"]
+		if !noCells {
+			t.OK(a.Barrier("b").Set(t.Ctx), "Set")
+			t.OK(suite.Err(a.Latch("l").Set(t.Ctx, 1)), "Set")
+		}
+
+		budget := 4*t.TTL + time.Second
+		wait := interlock.Wait(budget)
+		ends, cancel := context.WithTimeout(t.Ctx, budget)
+		acquire := func(ctx context.Context, l *interlock.Lock) func() error {
+			return func() error { _, err := l.Acquire(ctx); return err }
+		}
+		began := time.Now()
+		waits := map[string]<-chan error{}
+		for what, f := range map[string]func() error{
+			"Acquire with Wait":                           acquire(t.Ctx, b.Mutex("m", wait)),
+			"Acquire with Wait, behind one of its client": acquire(t.Ctx, b.Mutex("m", wait)),
+			"Acquire with a deadline":                     acquire(ends, b.Mutex("m", interlock.StrictOrder())),
+			"Acquire of All":                              acquire(t.Ctx, interlock.All(b.Mutex("free"), b.Mutex("m", interlock.StrictOrder())).With(wait)),
+			"Barrier.Wait":                                func() error { return b.Barrier("b").Wait(ends) },
+			"Latch.Wait":                                  func() error { return b.Latch("l").Wait(ends) },
+			"Barrier.Wait of a client that waits for nothing else": func() error { return c.Barrier("b").Wait(ends) },
+			"DoubleBarrier.Enter": func() error { _, err := b.DoubleBarrier("d", 2).Enter(ends); return err },
+		} {
+			if !noCells || strings.HasPrefix(what, "Acquire") {
+				waits[what] = t.Done(f)
+			}
+		}
+		t.waiting(a, "m", 3)
+		if !noCells {
+			t.Eventually("a member waits for another", func() bool {
+				n, _, err := a.DoubleBarrier("d", 2).Count(t.Ctx)
+				return err == nil && n == 1
+			})
+		}
+		end := begin()
+		if late := time.Since(began); late > budget-2*t.TTL {
+			end()
+			t.Slow("all wait after %v", late)
+		}
+		for what, done := range waits {
+			switch err := <-done; {
+			case !errors.Is(err, interlock.ErrUnavailable), errors.Is(err, interlock.ErrBusy):
+				t.Errorf("%s, while %s: %v", what, way, err)
+			case what == "Acquire with a deadline" && !errors.Is(err, context.DeadlineExceeded):
+				t.Errorf("%s, while %s: %v does not say that its context has ended", what, way, err)
+			}
+		}
+		end()
+		cancel()
+		t.release(held)
+		if !noCells {
+			t.OK(a.Barrier("b").Remove(t.Ctx), "Remove")
+			t.OK(a.Latch("l").Reset(t.Ctx), "Reset")
+		}
+	}
+})
+
+// outages are what a network does for a while.
+var outages = []struct {
+	name       string
+	begin, end func(*testserver.Proxy)
+}{
+	{"bytes are dropped, and the connections then end", (*testserver.Proxy).Hang, func(p *testserver.Proxy) { p.Cut(); p.Resume() }},
+	{"answers are dropped, and the connections then end", (*testserver.Proxy).Late, func(p *testserver.Proxy) { p.Cut(); p.Resume() }},
+	{"connections are refused", func(p *testserver.Proxy) { p.Refuse(true); p.Cut() }, func(p *testserver.Proxy) { p.Refuse(false) }},
+}
+
+var _ = rules.Add(rule{Name: "ShortOutage", Exact: true, Says: []string{
+	"An outage of two fifths of the TTL loses nothing, however it looks to the client.",
+}}, func(t *trial) {
+	if t.Simulated || t.world.Via == nil {
+		t.Skip("there is no network between the clients and the backend")
+	}
+	n := &suite.Network{TB: t}
+	d, err := t.world.Via(t.Ctx, n.At)
+	t.OK(err, "open a driver")
+	a := t.over(d, 4*t.TTL)
+	ttl := a.TTL()
+	leases := []*interlock.Lease{t.acquire(a.Mutex("m")), t.acquire(a.RWMutex("rw").Reader())}
+	var slowest pulse
+	defer slowest.feel(t, t.client())()
+	t.Allow(20 * ttl)
+	for i, o := range outages {
+		time.Sleep(ttl + ttl/3*time.Duration(i)/time.Duration(len(outages)))
+		n.Each(o.begin)
+		time.Sleep(ttl * 2 / 5)
+		n.Each(o.end)
+		time.Sleep(ttl * 3 / 5)
+		for _, l := range leases {
+			if err := l.Err(); err == nil {
+				continue
+			} else if felt := slowest.load(); felt > ttl/20 {
+				t.Slow("an exchange took %v, and a lease was lost: %v", felt, err)
+			} else {
+				t.Fatalf("%s for two fifths of the TTL: %v", o.name, err)
+			}
+		}
+	}
+	t.release(leases...)
+})

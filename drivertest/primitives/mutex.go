@@ -44,7 +44,6 @@ var _ = rules.Add(rule{Name: "Order", Says: []string{
 	const each = 3
 	strict := func(c *interlock.Client) *interlock.Lock { return c.Mutex("strict", interlock.StrictOrder()) }
 	lined := func(lock func(int) *interlock.Lock, queued func(int)) {
-		t.Helper()
 		var mu sync.Mutex
 		var served []int
 		var waits []<-chan error
@@ -79,11 +78,9 @@ var _ = rules.Add(rule{Name: "Tokens", Says: []string{
 	a, b := t.pair()
 	var last uint64
 	next := func(l *interlock.Lock) {
-		t.Helper()
 		lease := t.acquire(l)
-		if got := lease.Token(); got <= last || got >= 1<<63 {
-			t.Fatalf("the token is %d after %d", got, last)
-		}
+		got := lease.Token()
+		t.FatalIf(got <= last || got >= 1<<63, "the token is %d after %d", got, last)
 		last = lease.Token()
 		t.release(lease)
 	}
@@ -123,9 +120,8 @@ var _ = rules.Add(rule{Name: "Cancellation", Says: []string{
 	a, b := t.pair()
 	over, cancel := context.WithCancel(t.Ctx)
 	cancel()
-	if lease, err := a.Mutex("free").Acquire(over); !errors.Is(err, context.Canceled) {
-		t.Fatalf("Acquire with a context that has ended: %v, %v", lease, err)
-	}
+	lease, err := a.Mutex("free").Acquire(over)
+	t.FatalIf(!errors.Is(err, context.Canceled), "Acquire with a context that has ended: %v, %v", lease, err)
 	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
 		holder := t.acquire(a.Mutex("m", opts...))
 		ctx, cancel := context.WithCancel(t.Ctx)
@@ -172,9 +168,8 @@ var _ = rules.Add(rule{Name: "Bounds", Exact: true, Says: []string{
 			t.Slow("the backend has not answered within 50 ms")
 		}
 		t.Is(err, interlock.ErrBusy, "Acquire with Wait of a lock that is held")
-		if took := time.Since(began); took < 50*time.Millisecond {
-			t.Fatalf("Wait(50ms) has ended after %v", took)
-		}
+		took := time.Since(began)
+		t.FatalIf(took < 50*time.Millisecond, "Wait(50ms) has ended after %v", took)
 	}
 	t.waiting(a, "m", 0)
 	t.release(holder)

@@ -2,7 +2,6 @@ package primitives
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,22 +17,10 @@ var _ = rules.Add(rule{Name: "ReportedDeath", Says: []string{
 	a, b := t.pair()
 	robust := interlock.ReportDeath()
 	for _, panics := range []bool{false, true, false} {
-		begun, end := make(chan struct{}), make(chan struct{})
-		done := t.Done(func() error {
-			defer func() { _ = recover() }()
-			return a.Mutex("m", robust).Do(t.Ctx, func(context.Context) error {
-				close(begun)
-				t.until(end)
-				if panics {
-					panic("half done")
-				}
-				return nil
-			})
-		})
-		wait(t, begun, "the work begins")
+		w := t.work(a.Mutex("m", robust), t.fails(panics))
 		next := t.queued(a, 1, b.Mutex("m", robust))
-		close(end)
-		t.OK(wait(t, done, "the work ends"), "Do")
+		w.end()
+		t.OK(wait(t, w.done, "the work ends"), "Do")
 		lease := t.get(next, "the next holder is served")
 		t.FatalIf(lease.Inherited() != panics,
 			"the last holder panicked: %v; the next one inherits: %v", panics, lease.Inherited())
@@ -46,23 +33,14 @@ var _ = rules.Add(rule{Name: "ReadersOfAReportedDeath", Says: []string{
 }}, func(t *trial) {
 	a, b, c := t.client(), t.client(), t.client()
 	robust := interlock.ReportDeath()
-	begun, end := make(chan struct{}), make(chan struct{})
-	done := t.Done(func() error {
-		defer func() { _ = recover() }()
-		return a.RWMutex("m", robust).Writer().Do(t.Ctx, func(context.Context) error {
-			close(begun)
-			t.until(end)
-			panic("half done")
-		})
-	})
-	wait(t, begun, "the work begins")
+	w := t.work(a.RWMutex("m", robust).Writer(), t.fails(true))
 	var next []<-chan result
 	for _, reader := range []*interlock.Client{b, b, b, c} {
 		next = append(next, t.async(reader.RWMutex("m", robust).Reader()))
 	}
 	t.waiting(a, "m", 2)
-	close(end)
-	t.OK(wait(t, done, "the work ends"), "Do")
+	w.end()
+	t.OK(wait(t, w.done, "the work ends"), "Do")
 	var readers []*interlock.Lease
 	for i, r := range next {
 		lease := t.get(r, "a reader is served")
@@ -125,9 +103,7 @@ var _ = rules.Add(rule{Name: "EndOfObserving", Says: []string{
 	"Observe, Follow and Watch end with their context, without an error, also if the client is closed right after that.",
 }}, func(t *trial) {
 	for range 5 {
-		d, err := t.world.Open(t.Ctx)
-		t.OK(err, "open a driver")
-		c, err := interlock.New(t.Ctx, d, interlock.TTL(10*limit))
+		c, err := interlock.New(t.Ctx, t.driver(), interlock.TTL(10*limit))
 		t.OK(err, "open a client")
 		ctx, cancel := context.WithCancel(t.Ctx)
 		any := func(interlock.Member) bool { return true }
@@ -155,7 +131,6 @@ var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
 	defer cancel()
 	seen, observer := t.observe(g.Observe(ctx))
 	leads := func(want string) {
-		t.Helper()
 		m, err := g.Leader(t.Ctx)
 		if want == "" {
 			t.Is(err, interlock.ErrNoLeader, "Leader, while nobody leads")
@@ -172,9 +147,7 @@ var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
 	leads("old, ready")
 	second := t.begin(func() (*interlock.Lease, error) { return f.Campaign(t.Ctx, "next") })
 	t.waiting(c, "e", 1)
-	if err := c.Admin().Evict(t.Ctx, "e", old.ID(), true); !errors.Is(err, interlock.ErrLost) || t.variant == plain { // it is gone at once
-		t.OK(err, "Evict with force")
-	}
+	t.evict(c, old, true)
 	next := t.get(second, "the next candidate leads")
 	leads("next")
 	t.OK(f.SetValue(t.Ctx, next, "next, ready"), "SetValue of the next leader")
@@ -241,7 +214,6 @@ var _ = rules.Add(rule{Name: "Stored", Says: []string{
 }}, func(t *trial) {
 	a, b := t.client(), t.client()
 	shows := func(prefix string, want ...interlock.Stored) {
-		t.Helper()
 		var got []interlock.Stored
 		for s, err := range b.Admin().Stored(t.Ctx, prefix) {
 			t.OK(err, "Stored")
@@ -280,7 +252,6 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 	defer cancel()
 	until, follower := read(t, c.Admin().Follow(ctx, "jobs/s"))
 	shows := func(holders, waiters int) (q interlock.Queue) {
-		t.Helper()
 		return until(fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters), func(q interlock.Queue) bool {
 			return len(q.Holders) == holders && len(q.Waiters) == waiters
 		})
@@ -317,9 +288,8 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 		t.FatalIf(q.Name == "jobs/m" && (len(q.Holders) != 1 || !q.Holders[0].Fixed),
 			"Queues shows a lease of ExpiresAfter as %+v", q)
 	}
-	if want := []string{"jobs/m", "jobs/s"}; !slices.Equal(names, want) {
-		t.Fatalf("Queues of jobs/ shows %q, not %q", names, want)
-	}
+	want := []string{"jobs/m", "jobs/s"}
+	t.FatalIf(!slices.Equal(names, want), "Queues of jobs/ shows %q, not %q", names, want)
 	t.release(fixed, other, lease)
 	got := t.get(waits, "the waiter is served")
 	shows(1, 0)
@@ -339,16 +309,11 @@ var _ = rules.Add(rule{Name: "Closing", Says: []string{
 	lease := t.acquire(a.Mutex("m"))
 	ctx, cancel := lease.Bind(t.Ctx)
 	defer cancel()
-	begun, end := make(chan struct{}), make(chan struct{})
-	body := t.Done(func() error {
-		return a.Mutex("body").Do(t.Ctx, func(ctx context.Context) error {
-			close(begun)
-			t.until(ctx.Done())
-			t.until(end)
-			return context.Cause(ctx)
-		})
+	w := t.work(a.Mutex("body"), func(ctx context.Context, over <-chan struct{}) error {
+		t.until(ctx.Done())
+		t.until(over)
+		return context.Cause(ctx)
 	})
-	wait(t, begun, "the function of Do begins")
 	latch := t.Done(func() error { return a.Latch("l").Wait(t.Ctx) })
 	notYet(t, latch, "a latch that was never set is open")
 	next := t.queued(b, 1, b.Mutex("m"))
@@ -362,8 +327,8 @@ var _ = rules.Add(rule{Name: "Closing", Says: []string{
 	t.Is(context.Cause(ctx), interlock.ErrClosed, "the context of what is held")
 	notYet(t, closed, "Close has not waited for a function of Do")
 	t.busy(b.Mutex("body"), "a function of Do is still running under it")
-	close(end)
-	t.Is(wait(t, body, "Do ends"), interlock.ErrClosed, "Do")
+	w.end()
+	t.Is(wait(t, w.done, "Do ends"), interlock.ErrClosed, "Do")
 	t.OK(wait(t, closed, "Close ends"), "Close")
 	t.release(t.get(next, "what was held is given back"))
 	t.release(t.acquire(b.Mutex("body")))

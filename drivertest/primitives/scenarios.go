@@ -89,7 +89,6 @@ func draw(file string) (int, error) {
 
 // thirty have numbers drawn from a file.
 func (t *trial) thirty(draw func(i int, file string) (int, error)) {
-	t.Helper()
 	file := filepath.Join(t.TempDir(), "number")
 	t.OK(os.WriteFile(file, []byte("0"), 0o600), "write the file")
 	drawn := make([]int, 30)

@@ -1,3 +1,21 @@
+// Package primitives checks what package interlock promises (mutexes, read-write
+// locks, semaphores, elections, barriers, latches, values and what can be done
+// with their leases) over a backend: package drivertest checks the backend, this
+// package the two together. A backend's own test is
+//
+//	func TestPrimitives(t *testing.T) {
+//		primitives.Run(t, primitives.Backend{
+//			World: func(t testing.TB) drivertest.World { … },
+//			TTL:   time.Second,
+//		})
+//	}
+//
+// beside a TestMain that calls drivertest.Main.
+//
+// Each rule is a subtest, and a failure prints the promise that was broken. Most
+// rules are checked twice, the second time with replies of the backend that get
+// lost. If the world has a URL, some rules make members: clients in processes of
+// their own, which are stopped and killed.
 package primitives
 
 import (
@@ -6,14 +24,50 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
+
+// Backend says over what the primitives are checked.
+type Backend struct {
+	// World makes an empty backend; see [drivertest.Backend]. Of its functions Open
+	// is needed. Hang, if there is one, pauses the backend for a fifth of a TTL.
+	World func(t testing.TB) drivertest.World
+
+	// TTL is the shortest that the backend grants; a second is good.
+	TTL time.Duration
+
+	// Simulated runs each rule in a bubble of testing/synctest, for drivers that
+	// live in the time of package time and do no I/O. Rules about processes are
+	// not run.
+	Simulated bool
+
+	// Unsupported names the rules that cannot be kept over the backend, each with
+	// the reason.
+	Unsupported map[string]string
+
+	// Only names the rules that are checked. Empty: all. It is for another way to
+	// reach the same servers, beside a run that checks all.
+	Only []string
+}
+
+// Run checks every rule. The rules run beside each other, each in a world of its
+// own.
+func Run(t *testing.T, b Backend) {
+	if b.World == nil || b.TTL <= 0 {
+		t.Fatal("primitives: Backend needs World and TTL")
+	}
+	processes := !b.Simulated && b.World(t).URL != ""
+	suite.Run(t, suite.Config{Package: "primitives", Processes: processes, Simulated: b.Simulated, Unsupported: b.Unsupported, Only: b.Only},
+		rules, variants, func(tb testing.TB, r rule, variant string) { check(tb, r, b, variant) })
+}
 
 const limit = suite.Limit
 
@@ -48,23 +102,18 @@ func variants(r rule) []string {
 // machine or the backend paused for longer than the rule bears.
 func check(tb testing.TB, r rule, b Backend, variant string) {
 	tb.Helper()
-	of := r.Check
-	r.Check = func(t *trial) {
-		if of(t); !t.Failed() {
-			t.nothingLeft()
-		}
-	}
 	r.Try(tb, 20, func(int) (*suite.Trial, *trial) {
 		w := b.World(tb)
 		f := r.Begin(tb, "interlock", b.Simulated, suite.Patience(b.Simulated))
-		return f, &trial{Trial: f, Backend: b, variant: variant, world: w}
+		t := &trial{Trial: f, Backend: b, variant: variant, world: w}
+		t.AtEnd = t.nothingLeft
+		return f, t
 	})
 }
 
 // client opens a client whose sessions outlive the rule: what it holds is not
 // lost, and nothing is repaired by its heartbeat, which does not come.
 func (t *trial) client(opts ...interlock.ClientOption) *interlock.Client {
-	t.Helper()
 	return t.open(10*limit, opts...)
 }
 
@@ -74,14 +123,17 @@ func (t *trial) pair() (a, b *interlock.Client) { return t.client(), t.client() 
 // limit: what others ask of it reaches it with the next one at the latest, and so
 // does the end of a ticket that was in front of its own.
 func (t *trial) beating(opts ...interlock.ClientOption) *interlock.Client {
-	t.Helper()
 	return t.open(10*time.Second, opts...)
 }
 
-func (t *trial) open(ttl time.Duration, opts ...interlock.ClientOption) *interlock.Client {
-	t.Helper()
+func (t *trial) driver() driver.Driver {
 	d, err := t.world.Open(t.Ctx)
 	t.OK(err, "open a driver")
+	return d
+}
+
+func (t *trial) open(ttl time.Duration, opts ...interlock.ClientOption) *interlock.Client {
+	d := t.driver()
 	if t.variant == repliesLost {
 		d = suite.Hooked(d, (&losses{calls: map[string]int{}}).hook)
 	}
@@ -90,10 +142,7 @@ func (t *trial) open(ttl time.Duration, opts ...interlock.ClientOption) *interlo
 
 // nothingLeft makes sure that no ticket stands once the rule has released all.
 func (t *trial) nothingLeft() {
-	t.Helper()
-	d, err := t.world.Open(t.Ctx)
-	t.OK(err, "open a driver")
-	c := t.over(d, 10*limit)
+	c := t.over(t.driver(), 10*limit)
 	var left []string
 	t.Eventually("no ticket is left behind", func() bool {
 		left = nil
@@ -132,7 +181,6 @@ func (t *trial) begin(acquire func() (*interlock.Lease, error)) <-chan result {
 
 // queued acquires in the background, as the n-th that waits at the backend, where c looks.
 func (t *trial) queued(c *interlock.Client, n int, l *interlock.Lock) <-chan result {
-	t.Helper()
 	next := t.async(l)
 	t.waiting(c, l.Name(), n)
 	return next
@@ -140,7 +188,6 @@ func (t *trial) queued(c *interlock.Client, n int, l *interlock.Lock) <-chan res
 
 // get waits for an acquire that must succeed.
 func (t *trial) get(c <-chan result, what string) *interlock.Lease {
-	t.Helper()
 	r := wait(t, c, what)
 	t.OK(r.err, "%s", what)
 	return r.lease
@@ -148,7 +195,6 @@ func (t *trial) get(c <-chan result, what string) *interlock.Lease {
 
 // wait waits for what must come.
 func wait[T any](t *trial, c <-chan T, what string) (v T) {
-	t.Helper()
 	select {
 	case v = <-c:
 	case <-t.Ctx.Done():
@@ -159,7 +205,6 @@ func wait[T any](t *trial, c <-chan T, what string) (v T) {
 
 // notYet makes sure that something does not come for a while.
 func notYet[T any](t *trial, c <-chan T, what string) {
-	t.Helper()
 	t.settle()
 	select {
 	case <-c:
@@ -184,12 +229,10 @@ func (t *trial) settle() {
 }
 
 func (t *trial) acquire(l *interlock.Lock) *interlock.Lease {
-	t.Helper()
 	return t.get(t.async(l), "acquire "+l.Name())
 }
 
 func (t *trial) release(leases ...*interlock.Lease) {
-	t.Helper()
 	for _, l := range leases {
 		t.OK(l.Release(), "release %s", l.Name())
 	}
@@ -197,19 +240,16 @@ func (t *trial) release(leases ...*interlock.Lease) {
 
 // passOn releases the lease. Whoever waits for that is served, and releases too.
 func (t *trial) passOn(lease *interlock.Lease, next <-chan result, what string) {
-	t.Helper()
 	t.release(lease)
 	t.release(t.get(next, what))
 }
 
 // busy makes sure that the lock cannot be had now.
 func (t *trial) busy(l *interlock.Lock, why string) {
-	t.Helper()
 	t.busyWith(t.Ctx, l, why)
 }
 
 func (t *trial) busyWith(ctx context.Context, l *interlock.Lock, why string) {
-	t.Helper()
 	wait := 30 * time.Millisecond
 	lease, err := l.With(interlock.Wait(wait)).Acquire(ctx)
 	for ctx.Err() == nil && errors.Is(err, interlock.ErrUnavailable) { // the last reply was lost, or has not come yet on a busy machine
@@ -225,7 +265,6 @@ func (t *trial) busyWith(ctx context.Context, l *interlock.Lock, why string) {
 
 // waiting waits until so many wait at the backend.
 func (t *trial) waiting(c *interlock.Client, name string, n int) []interlock.Member {
-	t.Helper()
 	var q interlock.Queue
 	t.Eventually(fmt.Sprintf("%d wait for %q", n, name), func() bool {
 		q = t.look(c, name)
@@ -237,7 +276,6 @@ func (t *trial) waiting(c *interlock.Client, name string, n int) []interlock.Mem
 // behind waits until an acquire waits behind the only other ticket, whose holder has
 // the shortest TTL and may lose it before if this machine is slow.
 func (t *trial) behind(next <-chan result, c *interlock.Client, name string) {
-	t.Helper()
 	t.Eventually("the next one waits for "+name, func() bool {
 		if len(next) > 0 {
 			t.Slow("the holder of %q has lost it before anything was done to it", name)
@@ -248,13 +286,62 @@ func (t *trial) behind(next <-chan result, c *interlock.Client, name string) {
 
 // look reads a queue.
 func (t *trial) look(c *interlock.Client, name string) (q interlock.Queue) {
-	t.Helper()
 	for found, err := range c.Admin().Follow(t.Ctx, name) {
 		t.OK(err, "look at %s", name)
 		q = found
 		break
 	}
 	return q
+}
+
+// evict takes a lease away. A lost reply is repeated, and finds it gone.
+func (t *trial) evict(by *interlock.Client, l *interlock.Lease, force bool) {
+	err := by.Admin().Evict(t.Ctx, l.Name(), l.ID(), force)
+	if !errors.Is(err, interlock.ErrLost) || t.variant == plain {
+		t.OK(err, "Evict")
+	}
+}
+
+// A work is a function that runs under a lock.
+type work struct {
+	lease *interlock.Lease
+	over  chan struct{} // closed by end
+	end   func()
+	done  <-chan error // the error of Do; nil if the function has panicked with halfDone
+}
+
+const halfDone = "half done"
+
+// work has Do run f, which has begun when it returns.
+func (t *trial) work(l *interlock.Lock, f func(ctx context.Context, over <-chan struct{}) error) *work {
+	w := &work{over: make(chan struct{})}
+	w.end = sync.OnceFunc(func() { close(w.over) })
+	t.Later(w.end)
+	begun := make(chan struct{})
+	w.done = t.Done(func() error {
+		defer func() {
+			if p := recover(); p != nil && p != halfDone {
+				panic(p)
+			}
+		}()
+		return l.Do(t.Ctx, func(ctx context.Context) error {
+			w.lease = interlock.LeaseFrom(ctx)
+			close(begun)
+			return f(ctx, w.over)
+		})
+	})
+	wait(t, begun, "the function of Do begins")
+	return w
+}
+
+// fails is the work of one that dies, or does not.
+func (t *trial) fails(dies bool) func(context.Context, <-chan struct{}) error {
+	return func(_ context.Context, over <-chan struct{}) error {
+		if t.until(over); dies {
+			panic(halfDone)
+		}
+		return nil
+	}
 }
 
 // under runs f while it holds the lock.
@@ -292,7 +379,6 @@ func read[V any](t *trial, all iter.Seq2[V, error]) (until func(what string, is 
 		return nil
 	})
 	return func(what string, is func(V) bool) (v V) {
-		t.Helper()
 		for v = wait(t, values, what); !is(v); v = wait(t, values, what) {
 		}
 		return v
@@ -303,7 +389,47 @@ func read[V any](t *trial, all iter.Seq2[V, error]) (until func(what string, is 
 func (t *trial) observe(all iter.Seq2[interlock.Member, error]) (seen func(note string), ended <-chan error) {
 	until, ended := read(t, all)
 	return func(note string) {
-		t.Helper()
 		until(fmt.Sprintf("the observer sees %q lead", note), func(m interlock.Member) bool { return m.Note == note })
 	}, ended
+}
+
+// over makes a client of the driver, which is closed with the rule.
+func (t *trial) over(d driver.Driver, ttl time.Duration, opts ...interlock.ClientOption) *interlock.Client {
+	c, err := interlock.New(t.Ctx, d, append([]interlock.ClientOption{interlock.TTL(ttl)}, opts...)...)
+	if err != nil {
+		d.Close()
+		t.Fatalf("open a client: %v", err)
+	}
+	t.Later(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, interlock.ErrClosed) {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+var errReply = errors.New("primitives: the reply was lost")
+
+// losses are the replies that get lost: calls have their effect, and return an
+// error. Of each method the first reply is lost and then every third, so that
+// a repetition is answered.
+type losses struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+// hook loses the reply, or not. A call that has ended with its context has none.
+func (l *losses) hook(ctx context.Context, method string, call func(context.Context) error) error {
+	err := call(ctx)
+	if method == "Open" || method == "Renew" || method == "Close" {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.calls[method]
+	l.calls[method]++
+	if n%3 == 0 && ctx.Err() == nil && !driver.IsPermanent(err) {
+		return errReply
+	}
+	return err
 }

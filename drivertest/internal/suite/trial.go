@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +35,8 @@ type Trial struct {
 	Ctx      context.Context // ends with the rule, or when its patience does
 	Calls    sync.WaitGroup  // go on beside the rule
 	Patience time.Duration
+	About    func() string // begins each failure with the step of a table or a loop, say; nil: nothing
+	AtEnd    func()        // runs after a rule that did not fail
 
 	simulated bool
 	promise   string
@@ -80,7 +85,9 @@ func (r Rule[T]) try(tb testing.TB, attempt func() (*Trial, T)) (why tooSlow) {
 		}
 		t.Calls.Wait()
 	}()
-	r.Check(of)
+	if r.Check(of); t.AtEnd != nil && !t.Failed() {
+		t.AtEnd()
+	}
 	return ""
 }
 
@@ -107,7 +114,26 @@ func (t *Trial) Slow(format string, args ...any) {
 // Errorf fails the rule and goes on.
 func (t *Trial) Errorf(format string, args ...any) {
 	t.Helper()
-	t.TB.Errorf("%s\n%s", fmt.Sprintf(format, args...), t.promise)
+	t.TB.Errorf("%s\n%s%s", t.text(format, args), t.promise, step())
+}
+
+func (t *Trial) text(format string, args []any) string {
+	if t.About != nil {
+		return t.About() + fmt.Sprintf(format, args...)
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// step is the line of the rule that has called, by itself or by helpers.
+func step() (text string) {
+	pcs := make([]uintptr, 100)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for f, more := frames.Next(); more && !strings.Contains(f.Function, "suite.Rule["); f, more = frames.Next() {
+		if strings.Contains(f.Function, "/drivertest") && !strings.Contains(f.Function, "/suite.") {
+			text = fmt.Sprintf("\n\tat %s:%d", filepath.Base(f.File), f.Line)
+		}
+	}
+	return text
 }
 
 // Fatalf fails the rule and ends it.
@@ -117,7 +143,7 @@ func (t *Trial) Fatalf(format string, args ...any) {
 	if errors.Is(t.Ctx.Err(), context.DeadlineExceeded) {
 		inVain = fmt.Sprintf("\nthe rule has waited for it for %v, which is more than any backend needs", t.Patience)
 	}
-	t.TB.Fatalf("%s%s\n%s", fmt.Sprintf(format, args...), inVain, t.promise)
+	t.TB.Fatalf("%s%s\n%s%s", t.text(format, args), inVain, t.promise, step())
 }
 
 // FatalIf fails the rule and ends it if what is said is so.
@@ -222,6 +248,12 @@ func (t *Trial) Parallel(n int, f func(i int) error) {
 	for i, err := range errs {
 		t.OK(err, "%d of %d that run at once", i+1, n)
 	}
+}
+
+// Together runs the functions at once, like Parallel.
+func (t *Trial) Together(fs ...func() error) {
+	t.Helper()
+	t.Parallel(len(fs), func(i int) error { return fs[i]() })
 }
 
 // Eventually waits until cond is true; the rest says what is there instead.
