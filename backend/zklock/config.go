@@ -68,7 +68,7 @@ func New(ctx context.Context, conn *zk.Conn, tap *Tap, opts ...Option) (driver.D
 	if conn == nil || tap == nil {
 		return nil, driver.Invalid(errors.New("zookeeper: New needs a client and the Tap that it was connected through"))
 	}
-	c := &config{acl: zk.WorldACL(zk.PermAll), given: newLink(conn, tap, false)}
+	c := &config{acl: zk.WorldACL(zk.PermAll), given: newLink(conn, tap, nil)}
 	for _, o := range opts {
 		o(c)
 	}

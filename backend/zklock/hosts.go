@@ -7,7 +7,10 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // hosts are the servers of the URL, in an order of chance, by all addresses of their names.
@@ -15,6 +18,7 @@ import (
 // replaced, is kept: it is looked up again whenever its turn comes.
 type hosts struct {
 	ttl       func() time.Duration // that was granted
+	left      atomic.Bool          // the client is closed: it sees that where it rests
 	mu        sync.Mutex
 	addresses []string
 	names     []string // of the URL, for each address
@@ -104,6 +108,9 @@ func (h *hosts) Next() (address string, clientRests bool) {
 	if h.connected < 0 {
 		h.connected = 0
 	}
+	if h.left.Load() {
+		return h.addresses[h.turn], true
+	}
 	if ttl := h.ttl(); rest && time.Since(h.lost) < ttl/2 {
 		time.Sleep(min(ttl/40, clientRest))
 		rest = false
@@ -129,6 +136,12 @@ func (h *hosts) name() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.names[h.turn]
+}
+
+// leave closes the client of these servers.
+func (h *hosts) leave(conn *zk.Conn) {
+	h.left.Store(true)
+	conn.Close()
 }
 
 func (h *hosts) Connected() {

@@ -16,17 +16,19 @@ import (
 // link is a connection, over which a session of ZooKeeper lives and, after
 // the end of that, another.
 type link struct {
-	conn *zk.Conn
-	tap  *Tap
-	own  bool // else the program's
+	conn  *zk.Conn
+	tap   *Tap
+	own   bool // else the program's
+	leave func()
 
 	containers sync.RWMutex // of those who make one
 	floors     floors
 	slots      slots
 }
 
-func newLink(conn *zk.Conn, tap *Tap, own bool) *link {
-	return &link{conn: conn, tap: tap, own: own, floors: floors{turn: make(turn, 1)}}
+// newLink is given what closes the client; nil: it is the program's.
+func newLink(conn *zk.Conn, tap *Tap, leave func()) *link {
+	return &link{conn: conn, tap: tap, own: leave != nil, leave: leave, floors: floors{turn: make(turn, 1)}}
 }
 
 // quiet keeps the client from writing to the program's log.
@@ -147,19 +149,19 @@ func (c *config) dialled(ctx context.Context, ttl time.Duration) (*link, error) 
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	l := newLink(conn, tap, true)
+	l := newLink(conn, tap, func() { hosts.leave(conn) })
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	stop := failures.await(len(c.hosts), cancel)
 	defer stop()
 	if err := l.wait(ctx); err != nil {
 		err = failures.explain(err) // before the end of the connection counts as a failure
-		go conn.Close()
+		go l.leave()
 		return nil, err
 	}
 	if c.auth != "" {
 		if _, err := request.Call(ctx, func() (struct{}, error) { return struct{}{}, conn.AddAuth("digest", []byte(c.auth)) }); err != nil {
-			go conn.Close()
+			go l.leave()
 			return nil, fmt.Errorf("zookeeper: the user of the URL: %w", err)
 		}
 	}
@@ -188,7 +190,7 @@ func (l *link) close() {
 		l.tap.drop()
 		nobody = l.madeAll()
 	}
-	l.conn.Close()
+	l.leave()
 	if nobody {
 		l.containers.Unlock()
 	}

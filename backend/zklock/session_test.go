@@ -26,7 +26,7 @@ func TestASessionIsOverOnceItsClientHasAnother(t *testing.T) {
 	} {
 		tap := NewTap(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &session{l: newLink(nil, tap, false), zk: 7, ttl: ttl, over: make(chan struct{}), ctx: ctx, cancel: cancel, bell: make(chan struct{}, 1)}
+		s := &session{l: newLink(nil, tap, nil), zk: 7, ttl: ttl, over: make(chan struct{}), ctx: ctx, cancel: cancel, bell: make(chan struct{}, 1)}
 		tap.listen(&listener{connected: s.connected})
 		if c.session == 0 {
 			tap.expired()

@@ -47,6 +47,11 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 		if took := time.Since(began); took != ttl/2 || tries != 22 {
 			t.Errorf("%d tries in %v, before the client rests", tries, took)
 		}
+		alone.Connected()
+		time.Sleep(2 * clientRest)
+		rests(alone, false, false)
+		alone.left.Store(true) // the client looks for that where it rests
+		rests(alone, true)
 	})
 }
 
