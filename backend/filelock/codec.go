@@ -69,25 +69,19 @@ func timeOf(c *codec, v *time.Time) {
 
 func listOf[T any](c *codec, all *[]T, each func(*codec, *T)) {
 	size := len(*all)
-	if size > maxList {
-		c.err = errTooLong
-	}
 	numberOf(c, &size)
-	if c.reads {
-		if *all = nil; size < 0 || size > maxList {
-			c.short()
+	if size < 0 || size > maxList {
+		if c.short(); !c.reads {
+			c.err = errTooLong
 		}
-		for range size {
-			if c.err != nil {
-				return
-			}
-			var one T
-			each(c, &one)
-			*all = append(*all, one)
-		}
-		return
 	}
-	for i := range *all {
+	if c.reads {
+		*all = nil
+	}
+	for i := 0; i < size && c.err == nil; i++ {
+		if c.reads {
+			*all = append(*all, *new(T))
+		}
 		each(c, &(*all)[i])
 	}
 }

@@ -110,7 +110,7 @@ func FuzzRow(f *testing.F) {
 
 // Promise: whatever a member sends to a mailbox, the client goes on.
 func FuzzMailbox(f *testing.F) {
-	f.Add([]byte(`{"Event":{"Type":1,"ID":"t","Queue":"q","Status":{"Token":1}},"Over":"t"}`))
+	f.Add([]byte(`{"Event":{"Type":1,"ID":"t","Queue":"q","Status":{"Token":1}}}`))
 	f.Add([]byte(`{"Event":{"Type":4,"Number":18446744073709551615,"Cell":"c","Topic":3}}`))
 	dir, err := os.MkdirTemp("", "fuzz")
 	if err != nil {

@@ -15,12 +15,9 @@ import (
 
 // message is an event for a mailbox. Granted has the queue only: the client looks which of its
 // tickets are granted, and locks the file for them.
-type message struct {
-	Event exchange.Event
-	Over  string `json:",omitempty"` // a ticket that has ended by itself: its file is unlocked
-}
+type message struct{ Event exchange.Event }
 
-// over is the type of an event that says this of its ticket.
+// over is the type of an event that says of a ticket that it has ended by itself: its file is unlocked.
 const over = exchange.Wake
 
 // Listen receives messages by a datagram socket, and is told by the kernel when files are closed.
@@ -61,9 +58,6 @@ func (s *store) Listen(ctx context.Context, mailbox string, up func(), receive f
 func (s *store) open(data []byte) {
 	var m message
 	if json.Unmarshal(data, &m) == nil {
-		if m.Over != "" {
-			s.locks.release(m.Over)
-		}
 		s.deliver(m.Event)
 	}
 }
@@ -77,14 +71,7 @@ func (s *store) post(mailbox string, ev exchange.Event) {
 		s.deliver(ev)
 		return
 	}
-	m := message{Event: ev}
-	if ev.Type == over {
-		m.Over = ev.ID
-	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return
-	}
+	data, _ := json.Marshal(message{ev})
 	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
 		err := s.dir.in(mailboxes).Send(s.sender, mailbox, data)
 		if !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOBUFS) {

@@ -4,6 +4,7 @@ package filelock
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -82,7 +83,7 @@ func (p *page) read(boot uint64) (text []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.row, text = p.newest(0, slots); p.row >= 0 {
+	if p.row, text = p.newest(0, 1, 2, 3); p.row >= 0 {
 		return text, nil
 	}
 	torn := 0
@@ -99,22 +100,16 @@ func (p *page) read(boot uint64) (text []byte, err error) {
 	return nil, nil
 }
 
-// newest finds the newest version that is whole, among the slots from first to before last; -1: there is none.
-func (p *page) newest(first, last int) (slot int, text []byte) {
-	for below := ^uint64(0); ; below = p.head(slot).version {
-		slot = -1
-		for i := first; i < last; i++ {
-			if v := p.head(i).version; v > 0 && v < below && (slot < 0 || v > p.head(slot).version) {
-				slot = i
-			}
-		}
-		if slot < 0 {
-			return -1, nil
-		}
-		if text, whole := p.text(slot); whole {
+// newest finds the newest version that is whole, among these slots; -1: there is none.
+func (p *page) newest(among ...int) (slot int, text []byte) {
+	version := func(slot int) uint64 { return binary.LittleEndian.Uint64(p.data[slot*slotSize:]) }
+	slices.SortFunc(among, func(a, b int) int { return cmp.Compare(version(b), version(a)) })
+	for _, slot := range among {
+		if text, whole := p.text(slot); whole && version(slot) > 0 {
 			return slot, text
 		}
 	}
+	return -1, nil
 }
 
 // text is that of a slot, if it is whole.
@@ -184,7 +179,7 @@ func (p *page) target(durable bool) int {
 	first, kept := 0, p.row
 	if durable {
 		first = slots / 2
-		kept, _ = p.newest(first, slots)
+		kept, _ = p.newest(2, 3)
 	}
 	if kept == first {
 		return first + 1
@@ -195,14 +190,12 @@ func (p *page) target(durable bool) int {
 // free finds a place for a long text, where none is of the row, nor of another durable version.
 func (p *page) free(target int, size uint64) uint64 {
 	at := uint64(pageSize)
-	for again := true; again; {
-		again = false
-		for slot := range slots {
-			h := p.head(slot)
-			kept := slot == p.row || slot >= slots/2 && slot != target
-			if kept && h.at < at+size && at < h.at+h.size && h.at+h.size < farthest {
-				at, again = h.at+h.size, true
-			}
+	for n := range slots * slots { // each that is kept may move it once, in any order
+		slot := n % slots
+		h := p.head(slot)
+		kept := slot == p.row || slot >= slots/2 && slot != target
+		if kept && h.at < at+size && at < h.at+h.size && h.at+h.size < farthest {
+			at = h.at + h.size
 		}
 	}
 	return at
