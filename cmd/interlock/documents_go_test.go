@@ -69,11 +69,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-co-op/gocron/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/robfig/cron/v3"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/adapter/certmagiclock"
+	"github.com/interlock-go/interlock/adapter/cronlock"
+	"github.com/interlock-go/interlock/adapter/gocronlock"
 	"github.com/interlock-go/interlock/adapter/gooselock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/backend/memlock"

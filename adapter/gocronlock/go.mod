@@ -1,0 +1,44 @@
+module github.com/interlock-go/interlock/adapter/gocronlock
+
+go 1.25.0
+
+require (
+	github.com/go-co-op/gocron/v2 v2.21.2
+	github.com/interlock-go/interlock v0.0.0
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/jonboulle/clockwork v0.5.0 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+)
+
+replace github.com/interlock-go/interlock/backend/pglock => ../../backend/pglock
+
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../../backend/zklock
+
+replace github.com/interlock-go/interlock/examples => ../../examples
+
+replace github.com/interlock-go/interlock => ../..
+
+replace github.com/interlock-go/interlock/backend/redislock/goredis => ../../backend/redislock/goredis
+
+replace github.com/interlock-go/interlock/adapter => ..
+
+replace github.com/interlock-go/interlock/backend/etcdlock => ../../backend/etcdlock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+
+replace github.com/interlock-go/interlock/backend/mysqllock => ../../backend/mysqllock
+
+replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
+
+replace github.com/interlock-go/interlock/otelinterlock => ../../otelinterlock
+
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
+
+replace github.com/interlock-go/interlock/adapter/cronlock => ../cronlock
