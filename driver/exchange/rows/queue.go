@@ -333,6 +333,7 @@ func (q *Queue) Resize(capacity int64) error {
 	for _, t := range slices.Clone(q.Tickets) {
 		if !t.Held && t.Units > q.Capacity {
 			q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+			q.bury(t.ID, t.Session.TTL, true)
 			q.remove(t, true)
 		}
 	}

@@ -264,6 +264,33 @@ func TestTheSameEndIsTheSameState(t *testing.T) {
 	}
 }
 
+// Promise: a waiter that has left, since it asks for more units than there are by then, does not come back with a late
+// copy of its Join, and its client is told even if it has missed the event.
+func TestAWaiterThatNeverFitsStaysOut(t *testing.T) {
+	q := &rows.Queue{Name: "q"}
+	j := join("big", 1)
+	j.Kind, j.Units, j.Capacity = driver.Semaphore, 3, 3
+	holder := j
+	holder.ID = "holder"
+	for _, j := range []exchange.Join{holder, j} {
+		rows.Begin(q, start)
+		if _, err := q.Join(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, capacity := range []int64{2, 3} {
+		if err := q.Resize(capacity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := q.Look(j.Session, j.ID, true); st.State != exchange.Gone || !st.Evicted {
+		t.Errorf("a look at what has left says %+v", st)
+	}
+	if st, err := q.Join(j); err != driver.ErrGone {
+		t.Errorf("a late copy of its Join: %+v, %v", st, err)
+	}
+}
+
 // Promise: a ticket that has expired, or has left with a tombstone, does not come back for one TTL, and may
 // then.
 func TestATombstoneEndsAtItsTime(t *testing.T) {
