@@ -103,7 +103,7 @@ func (s *Store) End(ctx context.Context, o exchange.Session, leaves []exchange.L
 		}
 		delete(w.sessions, o.ID)
 		for q, t := range w.tickets(o.ID) {
-			if t.End = (time.Time{}); !w.has(EndQueues) {
+			if t.End = (time.Time{}); !w.has(EndQueues) && !slices.Contains(queues, q.Name) {
 				queues = append(queues, q.Name)
 			}
 		}
