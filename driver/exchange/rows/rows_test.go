@@ -92,9 +92,11 @@ func TestTheRuleOfAQueue(t *testing.T) {
 		q, now, token := &rows.Queue{Name: "q"}, start, uint64(0)
 		for range 60 {
 			before := text(t, q)
-			was := map[string]bool{}
+			was, fixed := map[string]bool{}, map[string]time.Time{}
 			for _, one := range q.Tickets {
-				was[one.ID] = one.Held
+				if was[one.ID] = one.Held; one.Fixed {
+					fixed[one.ID] = one.End
+				}
 			}
 			now = now.Add(rand.N(ttl / 4))
 			step := names[rand.N(len(names))]
@@ -114,6 +116,9 @@ func TestTheRuleOfAQueue(t *testing.T) {
 				}
 				if units += one.Units; one.Held != (units <= q.Capacity) {
 					t.Fatalf("after %s, by the rule %s is held: %v\n%s", step, one.ID, !one.Held, after)
+				}
+				if end, ok := fixed[one.ID]; ok && step != "Keep" && one.End.After(end) {
+					t.Fatalf("%s puts off the fixed end of %s\n%s", step, one.ID, after)
 				}
 				if !one.End.After(now) {
 					t.Fatalf("after %s, %s has expired\n%s", step, one.ID, after)
