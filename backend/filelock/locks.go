@@ -3,6 +3,7 @@
 package filelock
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -61,31 +62,29 @@ func (l *locks) take(q *queue, t *rows.Ticket) (has bool, err error) {
 // share turns an exclusive lock into a shared one. Where the kernel does not do that in one step,
 // another program may come first; then the lock is lost.
 func (l *locks) share(id string) bool {
-	return l.check(id, false, func(f *locked) bool {
-		if f.has {
-			f.has, _ = flock.TryShared(f.file)
-		}
-		return f.has
-	})
+	f := l.get(id)
+	defer f.mu.Unlock()
+	if f.has {
+		f.has, _ = flock.TryShared(f.file)
+	}
+	return f.has
 }
 
 // intact reports false if the file of a holder was removed or replaced: then others lock another
 // file.
 func (l *locks) intact(id string) bool {
-	return l.check(id, true, func(f *locked) bool { return !f.has || f.stands() })
+	f := l.get(id)
+	defer f.mu.Unlock()
+	return !f.has || f.stands()
 }
 
-// check asks about the file of a ticket. Missing is the answer if there is none.
-func (l *locks) check(id string, missing bool, is func(f *locked) bool) bool {
+// get returns the file of a ticket, with its mutex locked, or one that has no lock.
+func (l *locks) get(id string) *locked {
 	l.mu.Lock()
-	f := l.files[id]
+	f := cmp.Or(l.files[id], &locked{})
 	l.mu.Unlock()
-	if f == nil {
-		return missing
-	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return is(f)
+	return f
 }
 
 // until notes the end of a ticket.

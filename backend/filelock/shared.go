@@ -18,7 +18,6 @@ import (
 
 // A directory is shared if its mode lets other users write the files. Then all of them use the same
 // mode, and each file has the group of the directory.
-func (d *dir) shared() bool { return d.mode&0o022 != 0 }
 
 // setMode gives a new folder its mode, whatever the umask: with the set-group-ID bit, by which files in it
 // get its group, and the sticky bit if users of these bits can write it, so that none of them replaces what
@@ -47,7 +46,7 @@ func (d *dir) setMode(p place, sticky fs.FileMode) error {
 func (d *dir) whileUnfinished(path string, try func() error) error {
 	for n := 0; ; n++ {
 		err := try()
-		if err == nil || !d.shared() || n == 100 {
+		if err == nil || !trust.Shared(d.mode) || n == 100 {
 			return err
 		}
 		if st, unseen := os.Lstat(path); unseen != nil || time.Since(st.ModTime()).Abs() > time.Second {
@@ -78,24 +77,22 @@ func (d *dir) remedy(path string) string {
 	is := fmt.Sprintf(": %s belongs to %s and group %d, with mode %o", path, trust.Whose(st), group(st), st.Mode().Perm())
 	top, unseen := os.Stat(d.path)
 	switch {
-	case !d.shared():
+	case !trust.Shared(d.mode):
 		return is + "; use a directory of your own, or share it (mode=660)"
 	case unseen != nil || !strings.HasPrefix(path, d.path): // it is above
 		return is
 	}
-	mode, bits := d.mode, d.mode
+	bits := d.mode
 	if st.IsDir() {
-		mode = d.folderMode()
-		bits = mode | 0o2000
-	}
-	if st.IsDir() && (path != d.path || mode&0o002 != 0) {
-		bits |= 0o1000
+		if bits = d.folderMode() | 0o2000; path != d.path || bits&0o002 != 0 {
+			bits |= 0o1000
+		}
 	}
 	var commands []string
 	if group(st) != group(top) {
 		commands = append(commands, fmt.Sprintf("chgrp %d %s", group(top), path))
 	}
-	if mode&^st.Mode() != 0 {
+	if bits.Perm()&^st.Mode() != 0 {
 		commands = append(commands, fmt.Sprintf("chmod %o %s", bits, path))
 	}
 	if commands == nil {

@@ -28,26 +28,24 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 }
 
 // Option changes how a directory is opened.
-type Option func(*config)
-
-type config struct{ mode fs.FileMode }
+type Option func(mode *fs.FileMode)
 
 const defaultMode = 0o600
 
 // Mode sets the permissions of files that are made. The owner can always read and write. With
 // Mode(0660) the directory should have the set-group-ID bit, so that all files get its group. All who
 // share a directory use the same mode.
-func Mode(m fs.FileMode) Option { return func(c *config) { c.mode = m.Perm() | defaultMode } }
+func Mode(m fs.FileMode) Option { return func(mode *fs.FileMode) { *mode = m.Perm() | defaultMode } }
 
 // New opens a directory of locks, and makes it if there is none. A directory on a network file
 // system, one that cannot be written, one in which other users could replace the files, and one that
 // was made with another mode are refused with a permanent error.
 func New(path string, opts ...Option) (driver.Driver, error) {
-	c := config{mode: defaultMode}
+	mode := fs.FileMode(defaultMode)
 	for _, o := range opts {
-		o(&c)
+		o(&mode)
 	}
-	s, err := openStore(path, c.mode)
+	s, err := openStore(path, mode)
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
