@@ -134,6 +134,7 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 	} {
 		dir := newDir(t)
 		a, b := open(t, dir, interlock.TTL(3*time.Second)), open(t, dir, interlock.TTL(3*time.Second))
+		holder, waiter := open(t, dir, interlock.TTL(time.Hour)), open(t, dir, interlock.TTL(time.Hour)) // no heartbeat tells them
 		lease := acquire(t, a.Mutex("x"))
 		got := make(chan *interlock.Lease, 1)
 		go func() { got <- acquire(t, b.Mutex("x")) }()
@@ -153,9 +154,8 @@ func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 		}
 		_ = lease.Release()
 		ok(t, (<-got).Release())
-		slow := open(t, dir, interlock.TTL(time.Hour))
-		lease = acquire(t, a.Mutex("y"))
-		go func() { got <- acquire(t, slow.Mutex("y")) }()
+		lease = acquire(t, holder.Mutex("y"))
+		go func() { got <- acquire(t, waiter.Mutex("y")) }()
 		busy.Until(t, "it waits there", func() bool {
 			q, err := b.Admin().Queue(t.Context(), "y")
 			return err == nil && len(q.Waiters) == 1
