@@ -12,19 +12,17 @@ import (
 )
 
 // Cluster is a number of members with a leader.
-type Cluster struct{ Servers []*Server }
+type Cluster struct{ testserver.Group[*Server] }
 
 // StartCluster starts a cluster of n members that ends with the test.
 func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
-	t.Helper()
 	c := &Cluster{}
 	var all []string
 	for i := range n {
-		s := newServer(t.TempDir(), fmt.Sprint("member", i+1), opts)
+		s := servers.New(t.TempDir(), opts...)
+		s.name = fmt.Sprint("member", i+1)
 		member, err := s.join()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testserver.OK(t, err)
 		c.Servers, all = append(c.Servers, s), append(all, member)
 	}
 	for _, s := range c.Servers {
@@ -34,16 +32,9 @@ func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
 	return c
 }
 
-// Restart starts members again, with their data, and waits until they serve.
-func (c *Cluster) Restart(servers ...*Server) {
-	c.Servers[0].Helper()
-	c.Servers[0].Check("restart", testserver.Each(servers, func(s *Server) error { return s.Again(nil) }))
-}
-
 // Replace is for a member whose disk is lost: it leaves the cluster, and one with the same name and address,
 // and with an empty disk, comes. It returns when that serves.
 func (c *Cluster) Replace(s *Server) {
-	s.Helper()
 	id, _, err := s.status()
 	s.Check("ask for the ID of the member", err)
 	s.Kill()
@@ -51,11 +42,11 @@ func (c *Cluster) Replace(s *Server) {
 		{"member", "remove", fmt.Sprintf("%x", id)},
 		{"member", "add", s.name, "--peer-urls", s.peer},
 	} {
-		s.Check(strings.Join(change, " "), testserver.Until(func() (bool, error) {
+		s.Await(strings.Join(change, " "), func() (bool, error) {
 			out, err := c.Others(s)[0].Command(context.Background(), change...).CombinedOutput()
 			// They refuse it while they are not sure of each other.
 			return err == nil || strings.Contains(string(out), "Member not found"), nil
-		}))
+		})
 	}
 	s.state = "existing"
 	s.Check("start the new member", s.Again(func() error { return os.RemoveAll(s.Path("data")) }))
@@ -63,11 +54,7 @@ func (c *Cluster) Replace(s *Server) {
 
 // Endpoints are the addresses of all members, as a URL names them.
 func (c *Cluster) Endpoints() string {
-	var all []string
-	for _, s := range c.Servers {
-		all = append(all, s.Addr)
-	}
-	return strings.Join(all, ",")
+	return strings.Join(c.Addrs(), ",")
 }
 
 // Leader waits until all members that are asked name the same leader, and returns it. Members that are
@@ -76,8 +63,7 @@ func (c *Cluster) Leader(asked ...*Server) (leader *Server) {
 	if len(asked) == 0 {
 		asked = c.Servers
 	}
-	c.Servers[0].Helper()
-	c.Servers[0].Check("wait for a leader", testserver.Until(func() (bool, error) {
+	c.Servers[0].Await("wait for a leader", func() (bool, error) {
 		ids := map[uint64]bool{}
 		leader = nil
 		for _, s := range asked {
@@ -90,7 +76,7 @@ func (c *Cluster) Leader(asked ...*Server) (leader *Server) {
 			}
 		}
 		return len(ids) == 1 && leader != nil, nil
-	}))
+	})
 	return leader
 }
 

@@ -26,7 +26,8 @@ import (
 type Server struct {
 	*testserver.Server
 
-	set     settings
+	version Version
+	flags   []string
 	name    string
 	peer    string // its URL for other members
 	cluster string // --initial-cluster
@@ -34,13 +35,7 @@ type Server struct {
 }
 
 // Option changes how a server is started.
-type Option func(*settings)
-
-type settings struct {
-	version Version
-	flags   []string
-	tls     bool
-}
+type Option = func(*Server)
 
 // Version says which etcd a server is.
 type Version string
@@ -58,36 +53,27 @@ const (
 const Variable = "ETCDTEST_SERVER"
 
 // Of chooses the version; without it, a server is the installed one.
-func Of(v Version) Option { return func(s *settings) { s.version = v } }
+func Of(v Version) Option { return func(s *Server) { s.version = v } }
 
 // Flag adds a flag of the server's command line: "--max-txn-ops=8".
 func Flag(flags ...string) Option {
-	return func(s *settings) { s.flags = append(s.flags, flags...) }
+	return func(s *Server) { s.flags = append(s.flags, flags...) }
 }
 
 // TLS makes the server speak TLS only, with a certificate of its own authority, and ask clients for
 // theirs.
-func TLS() Option { return func(s *settings) { s.tls = true } }
+func TLS() Option { return func(s *Server) { s.Secure = true } }
+
+var servers = testserver.Kind[*Server](newServer)
 
 // Start starts a member that is a cluster of its own, and ends with the test.
-func Start(t testing.TB, opts ...Option) *Server {
-	t.Helper()
-	s := newServer(t.TempDir(), "one", opts)
-	testserver.Start(t, s)
-	return s
-}
+func Start(t testing.TB, opts ...Option) *Server { return servers.Start(t, opts...) }
 
 // Run starts a member with its data in dir, which has to exist. The caller has to Stop it.
-func Run(dir string, opts ...Option) (*Server, error) {
-	s := newServer(dir, "one", opts)
-	return s, s.Run()
-}
+func Run(dir string, opts ...Option) (*Server, error) { return servers.Run(dir, opts...) }
 
-func newServer(dir, name string, opts []Option) *Server {
-	s := &Server{name: name, state: "new"}
-	for _, opt := range opts {
-		opt(&s.set)
-	}
+func newServer(dir string) *Server {
+	s := &Server{name: "one", state: "new"}
 	s.Server = testserver.NewServer(dir, testserver.Program{
 		Name: "etcd", Configure: s.configure, Command: s.command, Ready: s.ready,
 	})
@@ -103,35 +89,30 @@ func (s *Server) join() (string, error) {
 
 func (s *Server) configure() (err error) {
 	if s.cluster == "" {
-		if s.cluster, err = s.join(); err != nil {
-			return err
-		}
+		s.cluster, err = s.join()
 	}
-	if s.set.tls {
-		return s.Certify()
-	}
-	return nil
+	return err
 }
 
 func (s *Server) url() string {
-	if s.set.tls {
+	if s.Secure {
 		return "https://" + s.Addr
 	}
 	return "http://" + s.Addr
 }
 
 func (s *Server) command() (*exec.Cmd, error) {
-	path, err := program(s.set.version)
+	path, err := program(s.version)
 	args := []string{
 		"--name", s.name, "--data-dir", s.Path("data"), "--logger", "zap", "--log-outputs", "stderr",
 		"--listen-client-urls", s.url(), "--advertise-client-urls", s.url(),
 		"--listen-peer-urls", s.peer, "--initial-advertise-peer-urls", s.peer,
 		"--initial-cluster", s.cluster, "--initial-cluster-state", s.state, "--initial-cluster-token", s.cluster,
 	}
-	if s.set.tls {
+	if s.Secure {
 		args = append(args, "--cert-file", s.Cert, "--key-file", s.Cert, "--trusted-ca-file", s.CA, "--client-cert-auth")
 	}
-	return exec.Command(path, append(args, s.set.flags...)...), err
+	return exec.Command(path, append(args, s.flags...)...), err
 }
 
 // program is the path of etcd.
@@ -175,7 +156,6 @@ func (s *Server) ready(int) (bool, error) {
 
 // Ctl runs etcdctl with these arguments, and returns what it has printed.
 func (s *Server) Ctl(args ...string) string {
-	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	out, err := s.Command(ctx, args...).CombinedOutput()
@@ -193,7 +173,6 @@ func (s *Server) Command(ctx context.Context, args ...string) *exec.Cmd {
 // SetClock lets the server, until it ends, see a wall clock that is ahead of the true one by whole seconds. Where that
 // cannot be done, the test is skipped.
 func (s *Server) SetClock(t testing.TB, ahead time.Duration) {
-	t.Helper()
 	err := testserver.SetWallClock(s.Pid(), ahead)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skipf("the wall clock of a program of Go cannot be set here: %v", err)
@@ -205,7 +184,6 @@ func (s *Server) SetClock(t testing.TB, ahead time.Duration) {
 // the process runs, its connections stay, and a leader goes on to answer what needs no write. It is
 // done by strace, on Linux.
 func (s *Server) StickDisk() (release func()) {
-	s.Helper()
 	args := []string{
 		"-f", "-qq", "-o", s.Path("strace"), "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=600s",
 		"-p", fmt.Sprint(s.Pid()),
@@ -219,7 +197,7 @@ func (s *Server) StickDisk() (release func()) {
 	p, err := testserver.Begin(exec.Command("strace", args...))
 	s.Check("strace (on Debian: apt-get install strace)", err)
 	// It is attached as soon as the kernel says so of each thread.
-	s.Check("attach strace", testserver.Until(func() (bool, error) {
+	s.Await("attach strace", func() (bool, error) {
 		if p.Ended() {
 			return false, fmt.Errorf("strace has ended: it may need a right (CAP_SYS_PTRACE)")
 		}
@@ -230,13 +208,12 @@ func (s *Server) StickDisk() (release func()) {
 			}
 		}
 		return len(threads) > 0, nil
-	}))
+	})
 	return p.Terminate
 }
 
 // GRPCProxy starts the gRPC proxy of the installed etcd for a server, and returns its address. It ends with the test.
 func GRPCProxy(t testing.TB, addr string) string {
-	t.Helper()
 	var p *testserver.Server
 	p = testserver.NewServer(t.TempDir(), testserver.Program{
 		Name: "etcd grpc-proxy",

@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -90,40 +89,30 @@ func admit(dir string) error {
 }
 
 // newCluster is the data of a server that has never run.
-var newCluster = sync.OnceValues(func() (fs.FS, error) {
-	dir, err := os.MkdirTemp("", "pgtest")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
+var newCluster = testserver.Prepared(func(dir string) (data string, err error) {
 	if err := admit(dir); err != nil {
-		return nil, err
+		return "", err
 	}
-	data := filepath.Join(dir, "data")
-	run := func(input, name string, args ...string) error {
-		cmd, err := program(name, args...)
-		if err != nil {
-			return err
-		}
-		cmd.Dir = dir
-		cmd.Stdin = strings.NewReader(input)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", name, err, out)
-		}
-		return nil
-	}
-	if err := run("", "initdb", "--no-sync", "--pgdata", data, "--username", Superuser,
+	data = filepath.Join(dir, "data")
+	if err := run(dir, "", "initdb", "--no-sync", "--pgdata", data, "--username", Superuser,
 		"--auth", "trust", "--locale", "C", "--encoding", "UTF8", "--wal-segsize", "1"); err != nil {
-		return nil, err
+		return "", err
 	}
 	// The database that is there in case that template1 is spoiled is removed, since each file costs every server. In this mode the server reads one statement a line, and ends at the end
 	// of its input.
-	if err := run("UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'\nDROP DATABASE template0\n",
-		"postgres", "--single", "-D", data, "-c", "fsync=off", "-c", "exit_on_error=on", Database); err != nil {
-		return nil, err
-	}
-	return testserver.ReadFolder(data)
+	return data, run(dir, "UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'\nDROP DATABASE template0\n",
+		"postgres", "--single", "-D", data, "-c", "fsync=off", "-c", "exit_on_error=on", Database)
 })
+
+// run runs a program of the server in a folder.
+func run(dir, input, name string, args ...string) error {
+	cmd, err := program(name, args...)
+	if err == nil {
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
+		_, err = testserver.Output(cmd)
+	}
+	return err
+}
 
 // makeData writes the data folder of a server, of a standby from that of its primary.
 func (s *Server) makeData() error {
@@ -143,14 +132,6 @@ func (s *Server) makeData() error {
 	if err := admit(s.Dir); err != nil {
 		return err
 	}
-	cmd, err := program("pg_basebackup", "--no-sync", "--checkpoint", "fast", "--write-recovery-conf",
+	return run(s.Dir, "", "pg_basebackup", "--no-sync", "--checkpoint", "fast", "--write-recovery-conf",
 		"--pgdata", s.data(), "--host", s.of.Dir, "--port", strconv.Itoa(s.of.Port), "--username", Superuser)
-	if err != nil {
-		return err
-	}
-	cmd.Dir = s.Dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
-	}
-	return nil
 }

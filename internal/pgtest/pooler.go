@@ -23,7 +23,6 @@ type Pooler struct {
 // the superuser only. The settings are lines of its configuration, such as
 // "default_pool_size = 4".
 func StartPooler(t testing.TB, s *Server, settings ...string) *Pooler {
-	t.Helper()
 	p := &Pooler{server: s}
 	p.Server = testserver.NewServer(t.TempDir(), testserver.Program{
 		Name: "pgbouncer",
@@ -38,7 +37,7 @@ func StartPooler(t testing.TB, s *Server, settings ...string) *Pooler {
 				"pool_mode = transaction", "max_client_conn = 1000", "default_pool_size = 10", "server_login_retry = 1",
 			}, settings...)
 			users := []string{fmt.Sprintf("%q \"\"", Superuser)}
-			return write(p.Dir, map[string][]string{"users": users, "pgbouncer.ini": lines})
+			return write(p.Server, map[string][]string{"users": users, "pgbouncer.ini": lines})
 		},
 		Command: func() (*exec.Cmd, error) { return program("pgbouncer", p.Path("pgbouncer.ini")) },
 		Ready: func(int) (bool, error) {
@@ -63,7 +62,6 @@ type Proxy struct {
 
 // NewProxy starts a proxy for the server at the address target. It ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
-	t.Helper()
 	p := &Proxy{}
 	p.Interceptor = testserver.Intercept(t, target, messages, func(_ bool, kind byte) (drop bool) {
 		if kind == 'A' && !p.drop.Load() {

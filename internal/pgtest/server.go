@@ -10,16 +10,17 @@
 package pgtest
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/interlock-go/interlock/internal/testserver"
 )
@@ -28,26 +29,21 @@ import (
 type Server struct {
 	*testserver.Server
 
-	set settings
-	of  *Server // whose standby it is
+	setup     []string // SQL
+	passwords bool
+	of        *Server // whose standby it is
 }
 
 // Superuser may do everything, and Database is there from the start.
 const Superuser, Database = "postgres", "postgres"
 
 // Option changes how a server is started.
-type Option func(*settings)
-
-type settings struct {
-	lines                []string
-	setup                []string // SQL
-	passwords, tls, fake bool
-}
+type Option = func(*Server)
 
 // Config adds a line to the server's configuration. A later line overrides an
 // earlier one.
 func Config(key, value string) Option {
-	return func(s *settings) { s.lines = append(s.lines, key+" = "+literal(value)) }
+	return func(s *Server) { s.Lines = append(s.Lines, key+" = "+literal(value)) }
 }
 
 // Durable makes the server wait for its disk, as it does by default outside of
@@ -55,7 +51,7 @@ func Config(key, value string) Option {
 func Durable() Option { return Config("fsync", "on") }
 
 // Setup runs SQL as the superuser when the server is started for the first time.
-func Setup(sql string) Option { return func(s *settings) { s.setup = append(s.setup, sql) } }
+func Setup(sql string) Option { return func(s *Server) { s.setup = append(s.setup, sql) } }
 
 // User adds a user who may connect and, unlike the owner of a database, may make
 // nothing: no schema, and no table in the schema public.
@@ -65,55 +61,37 @@ func User(name, password string) Option {
 }
 
 // Passwords has all who connect by TCP show the password.
-func Passwords() Option { return func(s *settings) { s.passwords = true } }
+func Passwords() Option { return func(s *Server) { s.passwords = true } }
 
 // TLS has all connect by TCP with TLS only. A client may show the
 // certificate of Server.ClientCert.
-func TLS() Option { return func(s *settings) { s.tls = true } }
+func TLS() Option { return func(s *Server) { s.Secure = true } }
 
-// FakeTime lets the server see a wall clock that StepClock steps: [testserver.Server.FakeTime].
-func FakeTime() Option { return func(s *settings) { s.fake = true } }
+// FakeTime lets the server see a wall clock that StepClock steps.
+func FakeTime() Option { return func(s *Server) { s.Offset = new(time.Duration) } }
 
 // literal quotes a text for SQL and for the configuration, which agree on it as
 // long as there is no backslash.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
+var servers = testserver.Kind[*Server](newServer)
+
 // Start starts a server that ends with the test.
-func Start(t testing.TB, opts ...Option) *Server {
-	t.Helper()
-	s := newServer(t.TempDir(), opts)
-	testserver.Start(t, s)
-	return s
-}
+func Start(t testing.TB, opts ...Option) *Server { return servers.Start(t, opts...) }
 
 // Run starts a server with its data in dir, which has to exist. The caller has to
 // Stop it.
-func Run(dir string, opts ...Option) (*Server, error) {
-	s := newServer(dir, opts)
-	return s, s.Run()
-}
+func Run(dir string, opts ...Option) (*Server, error) { return servers.Run(dir, opts...) }
 
-func newServer(dir string, opts []Option) *Server {
+func newServer(dir string) *Server {
 	s := &Server{}
-	for _, opt := range opts {
-		opt(&s.set)
-	}
 	s.Server = testserver.NewServer(dir, testserver.Program{
 		Name: "postgres", Command: s.command, Ready: s.serves,
-		Configure: func() (err error) {
-			if s.set.tls {
-				err = s.Certify()
+		Configure: func() error {
+			if err := s.makeData(); err != nil {
+				return err
 			}
-			if err == nil && s.set.fake {
-				err = s.FakeTime(0)
-			}
-			if err == nil {
-				err = s.makeData()
-			}
-			if err == nil {
-				err = s.configure()
-			}
-			return err
+			return s.configure()
 		},
 		Terminate: os.Interrupt, Quit: syscall.SIGQUIT,
 	})
@@ -123,7 +101,7 @@ func newServer(dir string, opts []Option) *Server {
 // Run starts the server for the first time.
 func (s *Server) Run() error {
 	err := s.Server.Run()
-	for _, sql := range s.set.setup {
+	for _, sql := range s.setup {
 		if err == nil {
 			_, err = s.Exec(Database, sql)
 		}
@@ -149,10 +127,10 @@ func (s *Server) configure() error {
 		"restart_after_crash = on", "timezone = 'UTC'", "log_timezone = 'UTC'",
 	}
 	how, way := "trust", "host"
-	if s.set.passwords {
+	if s.passwords {
 		how = "scram-sha-256"
 	}
-	if s.set.tls {
+	if s.Secure {
 		way = "hostssl"
 		lines = append(lines, "ssl = on",
 			"ssl_ca_file = "+literal(s.CA), "ssl_cert_file = "+literal(s.Cert), "ssl_key_file = "+literal(s.Cert))
@@ -165,23 +143,22 @@ func (s *Server) configure() error {
 		way + " all all 127.0.0.1/32 " + how,
 		way + " replication all 127.0.0.1/32 " + how,
 	}
-	return write(s.Dir, map[string][]string{
-		"data/postgresql.auto.conf": append(lines, s.set.lines...), "data/pg_hba.conf": hba,
+	return write(s.Server, map[string][]string{
+		"data/postgresql.auto.conf": append(lines, s.Lines...), "data/pg_hba.conf": hba,
 	})
 }
 
 // write makes files of lines, which the server may read.
-func write(dir string, files map[string][]string) error {
+func write(s *testserver.Server, files map[string][]string) (err error) {
 	for name, lines := range files {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-			return err
+		if err == nil {
+			err = s.Write(name, lines...)
 		}
-		if err := own(path); err != nil {
-			return err
+		if err == nil {
+			err = own(s.Path(name))
 		}
 	}
-	return nil
+	return err
 }
 
 func (s *Server) command() (*exec.Cmd, error) { return program("postgres", "-D", s.data()) }
@@ -207,7 +184,7 @@ func (s *Server) URLOf(user, password string) string {
 	if password != "" {
 		u.User = url.UserPassword(user, password)
 	}
-	if s.set.tls {
+	if s.Secure {
 		u.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {s.CA}}.Encode()
 	}
 	return u.String()
@@ -233,17 +210,15 @@ func psql(dir, target, sql string) (string, error) {
 	}
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader(sql)
-	var out, failed strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &failed
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", sql, err, failed.String())
+	out, err := testserver.Output(cmd)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", sql, err)
 	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
+	return out, err
 }
 
 // SQL is Exec in the database that is there from the start.
 func (s *Server) SQL(sql string) string {
-	s.Helper()
 	out, err := s.Exec(Database, sql)
 	s.Check("SQL", err)
 	return out
@@ -258,7 +233,6 @@ func others(where string) string {
 // Backends are the process ids of those that serve connections of clients for
 // which the condition holds, a condition on pg_stat_activity.
 func (s *Server) Backends(where string) []int {
-	s.Helper()
 	return s.numbers(s.SQL("SELECT pid" + others(where)))
 }
 
@@ -274,7 +248,6 @@ func (s *Server) numbers(text string) (all []int) {
 // Terminate ends connections in good order, as an administrator would: those for
 // which the condition holds, a condition on pg_stat_activity. It returns how many.
 func (s *Server) Terminate(where string) int {
-	s.Helper()
 	n, err := strconv.Atoi(s.SQL("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid))" + others(where)))
 	s.Check("terminate", err)
 	return n
@@ -283,7 +256,6 @@ func (s *Server) Terminate(where string) int {
 // Kill ends the server with all its processes by SIGKILL. Nothing that was not
 // written to files is left. It can be started again with Restart.
 func (s *Server) Kill() {
-	s.Helper()
 	if s.Alive() {
 		s.Pause() // a server that is stopped starts no more processes
 	}
@@ -292,7 +264,7 @@ func (s *Server) Kill() {
 	children := s.numbers(string(text))
 	killAll(children)
 	s.Server.Kill()
-	s.Check("kill", testserver.Until(func() (bool, error) { return !slices.ContainsFunc(children, testserver.Runs), nil }))
+	s.Await("kill", func() (bool, error) { return !slices.ContainsFunc(children, testserver.Runs), nil })
 }
 
 func killAll(pids []int) {
@@ -308,11 +280,10 @@ func killAll(pids []int) {
 // other connections too, and recovers. It returns how many these were, once the
 // server serves again; 0 if all had just ended by themselves.
 func (s *Server) KillBackends(where string) int {
-	s.Helper()
 	all := s.Backends(where)
 	before := s.crashes()
 	killAll(all)
-	s.Check("recover", testserver.Until(func() (bool, error) {
+	s.Await("recover", func() (bool, error) {
 		for _, pid := range all {
 			if _, err := os.Stat(fmt.Sprint("/proc/", pid)); err == nil { // the server does not know yet
 				return false, nil
@@ -320,7 +291,7 @@ func (s *Server) KillBackends(where string) int {
 		}
 		_, err := s.Exec(Database, "SELECT 1")
 		return err == nil, nil
-	}))
+	})
 	if s.crashes() == before {
 		return 0
 	}
@@ -336,3 +307,52 @@ func (s *Server) crashes() int {
 
 // Until looks again and again until there is a result or an error.
 func Until(ready func() (bool, error)) error { return testserver.Until(ready) }
+
+// StartStandby starts a hot standby of a server, which receives what is committed
+// there later, and ends with the test. Promote makes it a primary.
+func StartStandby(t testing.TB, of *Server) *Server {
+	return Start(t, func(s *Server) {
+		s.of, s.passwords = of, of.passwords
+		s.Lines, s.Secure, s.Offset = of.Lines, of.Secure, of.Offset
+	})
+}
+
+// Promote makes a standby a primary, as a failover does.
+func (s *Server) Promote() {
+	if s.SQL("SELECT pg_promote(true, 120)") != "t" {
+		s.Check("promote", errors.New("it takes too long"))
+	}
+}
+
+// StopReceiving has a standby receive nothing more from its primary, as if the network
+// between them were cut. What it has received so far stays. Receive ends that.
+func (s *Server) StopReceiving() {
+	s.SQL("ALTER SYSTEM SET primary_conninfo = ''")
+	s.receives("f")
+}
+
+// Receive has a standby go on after StopReceiving.
+func (s *Server) Receive() {
+	s.Check("configure", s.configure())
+	s.receives("t")
+}
+
+// receives has the server read its configuration.
+func (s *Server) receives(yes string) {
+	s.SQL("SELECT pg_reload_conf()")
+	s.until("receiver", "SELECT EXISTS (SELECT FROM pg_stat_wal_receiver)", yes)
+}
+
+// CatchUp waits until a standby has received and applied all that its primary has
+// committed so far.
+func (s *Server) CatchUp(primary *Server) {
+	lsn := primary.SQL("SELECT pg_current_wal_flush_lsn()")
+	s.until("catch up", "SELECT pg_last_wal_replay_lsn() >= '"+lsn+"'", "t")
+}
+
+func (s *Server) until(what, sql, want string) {
+	s.Await(what, func() (bool, error) {
+		got, err := s.Exec(Database, sql)
+		return got == want, err
+	})
+}

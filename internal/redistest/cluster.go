@@ -2,10 +2,12 @@ package redistest
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -17,18 +19,15 @@ type Cluster struct {
 }
 
 // Replicas gives every master of a cluster so many replicas.
-func Replicas(n int) Option { return func(s *settings) { s.replicas = n } }
+func Replicas(n int) Option { return func(s *Server) { s.replicas = n } }
 
 // startAll starts n servers that trust each other and end with the test.
 func startAll(t testing.TB, n int, opts ...Option) []*Server {
-	t.Helper()
 	ca, err := testserver.NewAuthority(filepath.Join(t.TempDir(), "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testserver.OK(t, err)
 	var all []*Server
 	for range n {
-		s := newServer(t.TempDir(), opts)
+		s := servers.New(t.TempDir(), opts...)
 		s.Authority = ca
 		all = append(all, s)
 	}
@@ -42,22 +41,20 @@ func startAll(t testing.TB, n int, opts ...Option) []*Server {
 // death. A cluster takes more than two seconds to start, since
 // its masters refuse to serve earlier.
 func StartCluster(t testing.TB, masters int, opts ...Option) *Cluster {
-	t.Helper()
-	set := newServer("", opts).set
-	opts = append([]Option{func(s *settings) { s.cluster = true }}, opts...)
-	c := &Cluster{startAll(t, masters*(1+set.replicas), opts...)}
+	replicas := servers.New("", opts...).replicas
+	opts = append([]Option{func(s *Server) { s.cluster = true }}, opts...)
+	c := &Cluster{startAll(t, masters*(1+replicas), opts...)}
 	first := c.Nodes[0]
 	args := []string{"--user", admin, "--pass", adminPassword, "--no-auth-warning"}
-	if set.tls {
+	if first.Secure {
 		args = append(args, "--tls", "--cacert", first.CA, "--cert", first.ClientCert, "--key", first.ClientKey)
 	}
-	args = append(args, "--cluster-yes", "--cluster-replicas", strconv.Itoa(set.replicas), "--cluster", "create")
+	args = append(args, "--cluster-yes", "--cluster-replicas", strconv.Itoa(replicas), "--cluster", "create")
 	for _, s := range c.Nodes {
 		args = append(args, fmt.Sprintf("%s@%d", s.Addr, s.busPort))
 	}
-	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
-		t.Fatalf("redis-cli: %v\n%s", err, out)
-	}
+	_, err := testserver.Output(exec.Command("redis-cli", args...))
+	testserver.OK(t, err)
 	for i, s := range c.Nodes {
 		s.until("serve in the cluster", func() bool {
 			return s.says("cluster_state:ok", "CLUSTER", "INFO") && (i < masters || s.inSync())
@@ -76,8 +73,7 @@ func (c *Cluster) masterOf(replica *Server) int {
 }
 
 func (s *Server) until(what string, ok func() bool) {
-	s.Helper()
-	s.Check(what, testserver.Until(func() (bool, error) { return ok(), nil }))
+	s.Await(what, func() (bool, error) { return ok(), nil })
 }
 
 // inSync says whether a replica has all that its master had when it was asked
@@ -98,7 +94,6 @@ func addrs(servers []*Server) (all []string) {
 func (c *Cluster) Owner(key string) *Server {
 	serves := func(s *Server) bool { return s.says("cluster_state:ok", "CLUSTER", "INFO") }
 	asked := c.Nodes[max(0, slices.IndexFunc(c.Nodes, serves))]
-	asked.Helper()
 	port := asked.owner(asked.must("CLUSTER", "KEYSLOT", key).(int64))
 	i := slices.IndexFunc(c.Nodes, func(s *Server) bool { return s.Port == port })
 	if i < 0 {
@@ -110,7 +105,6 @@ func (c *Cluster) Owner(key string) *Server {
 // owner is the port of the master that serves a slot, as this node sees it; 0
 // if it knows none.
 func (s *Server) owner(slot int64) int {
-	s.Helper()
 	for _, entry := range s.must("CLUSTER", "SLOTS").([]any) {
 		r := entry.([]any) // first and last slot, master, replicas
 		if r[0].(int64) <= slot && slot <= r[1].(int64) {
@@ -124,7 +118,6 @@ func (s *Server) owner(slot int64) int {
 // returns when all nodes know. A client that has asked the cluster before is
 // redirected.
 func (c *Cluster) Move(key string, to *Server) {
-	to.Helper()
 	from := c.Owner(key)
 	if from == to {
 		return
@@ -142,4 +135,159 @@ func (c *Cluster) Move(key string, to *Server) {
 	for _, s := range c.Nodes {
 		s.until("hear that slot "+slot+" has moved", func() bool { return s.owner(n) == to.Port })
 	}
+}
+
+// Sentinels are a master and its replica, watched by three sentinels. Two of
+// them have to agree.
+type Sentinels struct {
+	Name      string    // what the sentinels call the master
+	Nodes     []*Server // the first master, and its replica
+	Proxies   []*Proxy  // of the Nodes, if they are Proxied
+	Sentinels []*Server
+
+	patience string // for how many milliseconds a master may be silent
+}
+
+// Proxied has the sentinels, the master, its replica and their clients reach these two through proxies.
+func Proxied() Option { return func(s *Server) { s.proxied = true } }
+
+// StartSentinel starts them; they end with the test. The options are those of
+// the master and the replica, without TLS. A master that is dead is replaced when WaitFailover waits
+// for it; a pause is not taken for a death.
+func StartSentinel(t testing.TB, opts ...Option) *Sentinels {
+	s := &Sentinels{Name: "mymaster", patience: "60000", Nodes: startAll(t, 2, opts...)}
+	for _, server := range s.Nodes {
+		if server.proxied { // which name their proxies as their addresses
+			p := NewProxy(t, server.Addr)
+			s.Proxies = append(s.Proxies, p)
+			host, port, _ := net.SplitHostPort(p.Addr)
+			server.must("CONFIG", "SET", "replica-announce-ip", host, "replica-announce-port", port)
+		}
+	}
+	_, port, _ := net.SplitHostPort(s.addr(0))
+	s.Nodes[1].must("REPLICAOF", "127.0.0.1", port)
+	for _, server := range s.Nodes {
+		server.must("CONFIG", "REWRITE") // it is still so after a Restart
+	}
+	s.Sentinels = startAll(t, 3, func(s *Server) { s.sentinel = true },
+		Config("sentinel", "monitor", s.Name, "127.0.0.1", port, "2"),
+		Config("sentinel", "down-after-milliseconds", s.Name, s.patience),
+		Config("sentinel", "failover-timeout", s.Name, "2000"),
+		Config("sentinel", "auth-user", s.Name, admin),
+		Config("sentinel", "auth-pass", s.Name, adminPassword),
+		Config("sentinel", "announce-ip", "127.0.0.1"))
+	for _, server := range s.Sentinels {
+		// By default they tell each other every two, and ask the servers every ten
+		// seconds. The time between pings has to stay: five times that long they
+		// believe what a replica has said, which they ask every second in a failover.
+		server.must("SENTINEL", "DEBUG", "INFO-PERIOD", "100", "PUBLISH-PERIOD", "100")
+	}
+	for _, server := range s.Sentinels {
+		server.until("know all others", func() bool { return s.complete(server) })
+	}
+	return s
+}
+
+// addr is where others reach a server.
+func (s *Sentinels) addr(i int) string {
+	if len(s.Proxies) > 0 {
+		return s.Proxies[i].Addr
+	}
+	return s.Nodes[i].Addr
+}
+
+// complete says whether a sentinel knows the others, and a replica that is in sync.
+func (s *Sentinels) complete(sentinel *Server) bool {
+	replicas, _ := sentinel.Do("SENTINEL", "REPLICAS", s.Name)
+	master, _ := sentinel.Do("SENTINEL", "MASTER", s.Name)
+	_, err := sentinel.Do("SENTINEL", "CKQUORUM", s.Name)
+	text := fmt.Sprint(replicas)
+	return err == nil && strings.Count(text, "master-link-status") == 1 &&
+		strings.Contains(text, " master-link-status ok ") && strings.Contains(fmt.Sprint(master), " num-other-sentinels 2 ")
+}
+
+// SentinelAddrs are the addresses of the sentinels.
+func (s *Sentinels) SentinelAddrs() []string { return addrs(s.Sentinels) }
+
+// Master is the server that a sentinel calls the master now.
+func (s *Sentinels) Master() *Server {
+	for _, sentinel := range s.Sentinels {
+		if master := s.masterOf(sentinel); master != nil {
+			return master
+		}
+	}
+	s.Nodes[0].Check("find the master", fmt.Errorf("no sentinel knows it"))
+	return nil
+}
+
+func (s *Sentinels) masterOf(sentinel *Server) *Server {
+	answer, _ := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name)
+	for i, server := range s.Nodes {
+		if host, port, _ := net.SplitHostPort(s.addr(i)); fmt.Sprint(answer) == fmt.Sprintf("[%s %s]", host, port) {
+			return server
+		}
+	}
+	return nil
+}
+
+// Replica is the server that is not the master.
+func (s *Sentinels) Replica() *Server {
+	if s.Master() == s.Nodes[0] {
+		return s.Nodes[1]
+	}
+	return s.Nodes[0]
+}
+
+// BeHasty has the sentinels replace a master that has not answered for a second, from now on. On a busy machine
+// a healthy one is so, too, at times.
+func (s *Sentinels) BeHasty() {
+	s.patience = "1000"
+	s.wait(s.patience)
+}
+
+// wait says how many milliseconds a master may be silent.
+func (s *Sentinels) wait(ms string) {
+	for _, sentinel := range s.Sentinels {
+		_, _ = sentinel.Do("SENTINEL", "SET", s.Name, "down-after-milliseconds", ms) // one may be dead
+	}
+}
+
+// agreed is the master that all sentinels which answer agree on.
+func (s *Sentinels) agreed() (master *Server) {
+	for _, sentinel := range s.Sentinels {
+		if _, err := sentinel.Do("PING"); err != nil {
+			continue
+		}
+		m := s.masterOf(sentinel)
+		if m == nil || master != nil && m != master {
+			return nil
+		}
+		master = m
+	}
+	return master
+}
+
+// Whole reports whether all sentinels agree on the master, and its replica has all that it has.
+func (s *Sentinels) Whole() bool {
+	master := s.agreed()
+	for _, sentinel := range s.Sentinels {
+		if !s.complete(sentinel) {
+			return false
+		}
+	}
+	return master != nil && master.says("role:master", "INFO", "replication") &&
+		master.says("connected_slaves:1", "INFO", "replication") && s.Replica().inSync()
+}
+
+// WaitFailover has the sentinels give up a master that does not answer for a second. It
+// waits until all sentinels that answer call another server than old the master, and it
+// takes writes, and returns it. Afterwards they are as patient as before.
+func (s *Sentinels) WaitFailover(old *Server) (master *Server) {
+	s.wait("1000")
+	defer s.wait(s.patience)
+	old.until("be replaced as the master", func() bool {
+		master = s.agreed()
+		return master != nil && master != old && master.says("role:master", "INFO", "replication")
+	})
+	return master
 }

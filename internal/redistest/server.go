@@ -29,40 +29,32 @@ const Variable = "REDISTEST_SERVER"
 type Server struct {
 	*testserver.Server
 
-	set     settings
-	busPort int // where the nodes of a cluster talk to each other
+	sentinel, proxied, cluster bool
+	replicas, busPort          int // of a node of a cluster: how many it has, and where it talks to others
 }
 
 // Option changes how a server is started.
-type Option func(*settings)
-
-type settings struct {
-	lines                           []string
-	tls, sentinel, proxied, cluster bool
-	replicas                        int
-	fake                            bool
-	offset                          time.Duration
-}
+type Option = func(*Server)
 
 // Config adds a line to the server's configuration file. A later line
 // overrides an earlier one.
 func Config(key string, value ...string) Option {
-	return func(s *settings) { s.lines = append(s.lines, line(key, value...)) }
+	return func(s *Server) { s.Lines = append(s.Lines, line(key, value...)) }
 }
 
 // Durable makes every write survive the death of the server.
 func Durable() Option {
-	return func(s *settings) {
-		s.lines = append(s.lines, line("appendonly", "yes"), line("appendfsync", "always"))
+	return func(s *Server) {
+		s.Lines = append(s.Lines, line("appendonly", "yes"), line("appendfsync", "always"))
 	}
 }
 
 // Users adds users: "alice on >secret ~* &* +@all". The user "default" is the
 // one of clients that do not say who they are.
 func Users(lines ...string) Option {
-	return func(s *settings) {
+	return func(s *Server) {
 		for _, l := range lines {
-			s.lines = append(s.lines, "user "+l)
+			s.Lines = append(s.Lines, "user "+l)
 		}
 	}
 }
@@ -70,34 +62,23 @@ func Users(lines ...string) Option {
 // TLS makes the server listen with TLS only, and accept only clients that show
 // a certificate of its own authority. Config("tls-auth-clients", "no") accepts
 // all.
-func TLS() Option { return func(s *settings) { s.tls = true } }
+func TLS() Option { return func(s *Server) { s.Secure = true } }
 
 // FakeTime lets the server see a wall clock that runs beside the true one by
-// an offset, and that StepClock steps: [testserver.Server.FakeTime].
-func FakeTime(offset time.Duration) Option {
-	return func(s *settings) { s.fake, s.offset = true, offset }
-}
+// an offset, and that StepClock steps.
+func FakeTime(offset time.Duration) Option { return func(s *Server) { s.Offset = &offset } }
+
+var servers = testserver.Kind[*Server](newServer)
 
 // Start starts a server that ends with the test.
-func Start(t testing.TB, opts ...Option) *Server {
-	t.Helper()
-	s := newServer(t.TempDir(), opts)
-	testserver.Start(t, s)
-	return s
-}
+func Start(t testing.TB, opts ...Option) *Server { return servers.Start(t, opts...) }
 
 // Run starts a server with its data in dir, which has to exist. The caller has
 // to Stop it.
-func Run(dir string, opts ...Option) (*Server, error) {
-	s := newServer(dir, opts)
-	return s, s.Run()
-}
+func Run(dir string, opts ...Option) (*Server, error) { return servers.Run(dir, opts...) }
 
-func newServer(dir string, opts []Option) *Server {
+func newServer(dir string) *Server {
 	s := &Server{}
-	for _, opt := range opts {
-		opt(&s.set)
-	}
 	s.Server = testserver.NewServer(dir, testserver.Program{
 		Name: "redis-server", Configure: s.configure, Command: s.command, Ready: s.ready,
 	})
@@ -113,33 +94,25 @@ func (s *Server) configure() (err error) {
 		line("bind", "127.0.0.1"), line("protected-mode", "yes"), line("dir", s.Dir),
 		fmt.Sprintf("user %s on >%s ~* &* +@all\n", admin, adminPassword),
 	}
-	if !s.set.sentinel {
+	if !s.sentinel {
 		lines = append(lines, line("masteruser", admin), line("masterauth", adminPassword), line("save", ""),
 			line("enable-debug-command", "yes"), line("repl-diskless-sync-delay", "0")) // else a replica waits for others
 	}
 	port := fmt.Sprint(s.Port)
-	if s.set.tls {
-		if err := s.Certify(); err != nil {
-			return err
-		}
+	if s.Secure {
 		lines = append(lines, "port 0", line("tls-port", port), "tls-replication yes", "tls-cluster yes",
 			line("tls-ca-cert-file", s.CA), line("tls-cert-file", s.Cert), line("tls-key-file", s.Cert))
 	} else {
 		lines = append(lines, line("port", port))
 	}
-	if s.set.cluster {
+	if s.cluster {
 		if s.busPort, err = s.Reserve(); err != nil {
 			return err
 		}
 		lines = append(lines, line("cluster-enabled", "yes"), line("cluster-announce-ip", "127.0.0.1"),
 			line("cluster-port", fmt.Sprint(s.busPort)), line("cluster-node-timeout", "60000"))
 	}
-	if s.set.fake {
-		if err := s.FakeTime(s.set.offset); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(s.Path("redis.conf"), []byte(strings.Join(append(lines, s.set.lines...), "\n")+"\n"), 0o600)
+	return s.Write("redis.conf", append(lines, s.Lines...)...)
 }
 
 var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`)
@@ -155,7 +128,7 @@ func line(key string, words ...string) string {
 func (s *Server) command() (*exec.Cmd, error) {
 	path, err := testserver.Find(cmp.Or(os.Getenv(Variable), "redis-server"), "redis-server")
 	args := []string{s.Path("redis.conf")}
-	if s.set.sentinel {
+	if s.sentinel {
 		args = append(args, "--sentinel")
 	}
 	return exec.Command(path, args...), err
@@ -171,7 +144,7 @@ func (s *Server) ready(pid int) (bool, error) {
 
 // URL is redis://127.0.0.1:port, or rediss:// with TLS.
 func (s *Server) URL() string {
-	if s.set.tls {
+	if s.Secure {
 		return "rediss://" + s.Addr
 	}
 	return "redis://" + s.Addr
@@ -193,7 +166,6 @@ func (s *Server) Do(args ...string) (any, error) {
 }
 
 func (s *Server) must(args ...string) any {
-	s.Helper()
 	answer, err := s.Do(args...)
 	s.Check(args[0], err)
 	return answer
@@ -209,19 +181,16 @@ func (s *Server) says(line string, command ...string) bool {
 // or "pubsub", and returns how many there were. A connection that has
 // subscribed to anything is of the latter kind only.
 func (s *Server) KillConnections(kind string) int {
-	s.Helper()
 	return int(s.must("CLIENT", "KILL", "TYPE", kind).(int64))
 }
 
 // FlushScripts makes the server forget all scripts.
 func (s *Server) FlushScripts() {
-	s.Helper()
 	s.must("SCRIPT", "FLUSH", "SYNC")
 }
 
 // Keys lists all keys, sorted.
 func (s *Server) Keys() (keys []string) {
-	s.Helper()
 	for _, key := range s.must("KEYS", "*").([]any) {
 		keys = append(keys, key.(string))
 	}
@@ -231,11 +200,8 @@ func (s *Server) Keys() (keys []string) {
 
 // SocketPath is where a server can make a Unix socket (unixsocket): its path has to be short.
 func SocketPath(t testing.TB) string {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testserver.OK(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "redis.sock")
 }

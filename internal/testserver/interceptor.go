@@ -30,7 +30,6 @@ type Conversation[M any] func() func(reply bool, b []byte) (m M, n int)
 func Intercept[M any](
 	t testing.TB, target string, c Conversation[M], gate func(reply bool, m M) (drop bool),
 ) *Interceptor[M] {
-	t.Helper()
 	p := &Interceptor[M]{gate: gate}
 	p.Proxy = NewProxy(t, target, ProxyOptions{Filters: func() (requests, replies Filter) {
 		read, mu := c(), &sync.Mutex{}

@@ -1,14 +1,19 @@
 package testserver
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
+	"testing/fstest"
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
@@ -108,3 +113,70 @@ func (p *Process) Pause() error { return pause(p.cmd.Process) }
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return resume(p.cmd.Process) }
+
+// Prepared makes the data of servers that have never run, once: in a temporary folder, as the folder that make returns.
+func Prepared(prepare func(dir string) (folder string, err error)) func() (fs.FS, error) {
+	return sync.OnceValues(func() (fs.FS, error) {
+		dir, err := os.MkdirTemp("", "prepared-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		folder, err := prepare(dir)
+		if err != nil {
+			return nil, err
+		}
+		return readFolder(folder)
+	})
+}
+
+// readFolder keeps a folder in memory, such as the data of a server that has never run: nothing is left on the disk
+// when the process ends. [os.CopyFS] writes it.
+func readFolder(dir string) (fs.FS, error) {
+	all := fstest.MapFS{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		f := &fstest.MapFile{Mode: d.Type()}
+		if !d.IsDir() {
+			f.Data, err = os.ReadFile(path)
+		}
+		name, _ := filepath.Rel(dir, path)
+		all[filepath.ToSlash(name)] = f
+		return err
+	})
+	return all, err
+}
+
+// Until looks again and again until there is a result or an error.
+func Until(ready func() (bool, error)) error {
+	began := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if ok, err := ready(); ok || err != nil {
+			return err
+		}
+		if time.Since(began) > busy.Bound(2*time.Minute) {
+			return errors.New("nothing has happened for minutes")
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Tail is the end of a file: what a server has said last, without the stacks of its
+// exceptions, among which the failure itself would be hard to find.
+func Tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 4 << 10
+	var kept strings.Builder
+	for line := range strings.Lines(string(b[max(0, len(b)-16*most):])) {
+		if !strings.HasPrefix(line, "\tat ") {
+			kept.WriteString(line)
+		}
+	}
+	text := kept.String()
+	return text[max(0, len(text)-most):]
+}

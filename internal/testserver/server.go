@@ -1,3 +1,21 @@
+// Package testserver starts real servers for tests and benchmarks, and disturbs them and the connections to them.
+//
+// A [Server] is a port, a folder and a process, which is started when [Program] says that it is ready, and can be
+// killed, paused and started again. A [Proxy] disturbs connections; an [Interceptor] also loses, drops or holds back
+// messages. A [Group] is servers that work together. The packages redistest, zktest, etcdtest, pgtest and mysqltest each
+// describe a program as a [Kind], with its options, and add what only its servers can do. Each has Start and Run, and
+// the options Config (Flag of etcd) and TLS:
+//
+//	           ready when it                   options                          groups             proxy, faults
+//	redistest  answers PING, and its own PID   Durable Users Replicas FakeTime  cluster, Sentinel  LoseReplies, DropPushes
+//	zktest     names its data, and has a mode  Durable JVM Tick MaxBuffer       ensemble           Hold, Lose, Observe, Freeze
+//	etcdtest   is healthy                      Of                               cluster            SetClock, StickDisk
+//	pgtest     says so in postmaster.pid       Durable Setup Passwords FakeTime standby, pooler    DropNotifications
+//	mysqltest  has its own PID in server.pid   Synced Lazy                      replica            KillConnections
+//
+// All servers listen on free ports of the loopback interface only, keep their data in a temporary folder, and end with
+// the test; on Linux also with the test process, however that ends. Methods that return no error end the test if they
+// fail, or panic where there is no test.
 package testserver
 
 import (
@@ -8,6 +26,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,6 +44,11 @@ type Server struct {
 
 	// With TLS, after Certify: files in PEM form.
 	CA, Cert, ClientCert, ClientKey string
+
+	// Options set these before Run.
+	Lines  []string       // of the configuration
+	Secure bool           // TLS only: Certify comes before Configure
+	Offset *time.Duration // FakeTime with this comes before Configure
 
 	Authority *Authority  // that certifies it; nil: one of its own
 	Client    *tls.Config // of this package's connections; nil without TLS
@@ -66,6 +92,31 @@ func NewServer(dir string, p Program) *Server {
 	return &Server{Dir: dir, program: p}
 }
 
+// Kind is how a server of a kind is made, which does not run yet, with its data in dir. An option changes it then.
+type Kind[S Runner] func(dir string) S
+
+// New makes a server that does not run yet.
+func (k Kind[S]) New(dir string, opts ...func(S)) S {
+	s := k(dir)
+	for _, opt := range opts {
+		opt(s)
+	}
+	return s
+}
+
+// Start starts a server that ends with the test.
+func (k Kind[S]) Start(t testing.TB, opts ...func(S)) S {
+	s := k.New(t.TempDir(), opts...)
+	Start(t, s)
+	return s
+}
+
+// Run starts a server with its data in dir, which has to exist. The caller has to Stop it.
+func (k Kind[S]) Run(dir string, opts ...func(S)) (S, error) {
+	s := k.New(dir, opts...)
+	return s, s.Run()
+}
+
 // A Runner is a server, of any kind, that does not run yet.
 type Runner interface {
 	BelongTo(testing.TB)
@@ -74,13 +125,10 @@ type Runner interface {
 
 // Start runs servers, all at once: of a cluster one alone does not serve. They end with the test.
 func Start[S Runner](t testing.TB, servers ...S) {
-	t.Helper()
 	for _, s := range servers {
 		s.BelongTo(t)
 	}
-	if err := Each(servers, func(s S) error { return s.Run() }); err != nil {
-		t.Fatal(err)
-	}
+	OK(t, Each(servers, func(s S) error { return s.Run() }))
 }
 
 // Each does something with all servers at once.
@@ -103,17 +151,63 @@ func (s *Server) Run() (err error) {
 		return err
 	}
 	s.Addr = Address(s.Port)
+	steps := []func() error{s.launch}
 	if s.program.Configure != nil {
-		err = s.program.Configure()
+		steps = []func() error{s.program.Configure, s.launch}
 	}
-	if err == nil {
-		err = s.launch()
+	if s.Offset != nil {
+		steps = slices.Insert(steps, 0, s.fakeTime)
 	}
-	if err != nil {
-		s.Stop()
+	if s.Secure {
+		steps = slices.Insert(steps, 0, s.Certify)
 	}
-	return err
+	for _, step := range steps {
+		if err := step(); err != nil {
+			s.Stop()
+			return err
+		}
+	}
+	return nil
 }
+
+// Write writes a file of lines into the server's folder.
+func (s *Server) Write(name string, lines ...string) error {
+	return os.WriteFile(s.Path(name), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+// Output runs a program, and returns what it has written to its standard output; an error has all that it has written.
+func Output(cmd *exec.Cmd) (string, error) {
+	var out, failed strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &failed
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s%s", filepath.Base(cmd.Path), err, out.String(), strings.TrimSpace(failed.String()))
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// A Group is servers that work together.
+type Group[S interface {
+	Again(meanwhile func() error) error
+	Check(what string, err error)
+	Address() string
+}] struct{ Servers []S }
+
+// Restart starts servers again, all at once, with their data, and waits until they serve. Those that still run end in
+// good order before.
+func (g Group[S]) Restart(servers ...S) {
+	g.Servers[0].Check("restart", Each(servers, func(s S) error { return s.Again(nil) }))
+}
+
+// Addrs are the addresses of all.
+func (g Group[S]) Addrs() (all []string) {
+	for _, s := range g.Servers {
+		all = append(all, s.Address())
+	}
+	return all
+}
+
+// Address is Addr.
+func (s *Server) Address() string { return s.Addr }
 
 // Reserve returns a port that is given to no other process until Stop.
 func (s *Server) Reserve() (int, error) {
@@ -192,7 +286,6 @@ func (s *Server) Kill() { s.running().Kill() }
 // Restart starts the server on the same port, with the data that it has saved. If
 // it is still running, it ends in good order before.
 func (s *Server) Restart() {
-	s.Helper()
 	s.Check("restart", s.Again(nil))
 }
 
@@ -212,13 +305,11 @@ func (s *Server) Again(meanwhile func() error) error {
 // Pause stops the process with a signal, Resume lets it go on: its connections
 // stay, and nothing answers on them.
 func (s *Server) Pause() {
-	s.Helper()
 	s.Check("pause", s.running().Pause())
 }
 
 // Resume lets a paused server go on.
 func (s *Server) Resume() {
-	s.Helper()
 	s.Check("resume", s.running().Resume())
 }
 
@@ -258,10 +349,126 @@ func (s *Server) Check(what string, err error) {
 	if err == nil {
 		return
 	}
-	text := fmt.Sprintf("%s on %s: %s: %v", s.program.Name, s.Addr, what, err)
+	err = fmt.Errorf("%s on %s: %s: %w", s.program.Name, s.Addr, what, err)
 	if s.t == nil {
-		panic(text)
+		panic(err)
 	}
 	s.t.Helper()
-	s.t.Fatal(text)
+	OK(s.t, err)
+}
+
+// OK ends the test if there is an error, and names the line of the test that has called, by itself or by helpers.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	pcs := make([]uintptr, 100)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		if strings.HasSuffix(f.File, "_test.go") {
+			t.Fatalf("%v\n\tat %s:%d", err, filepath.Base(f.File), f.Line)
+		}
+	}
+	t.Fatal(err)
+}
+
+// Await waits until there is a result or an error, and ends the test then.
+func (s *Server) Await(what string, ready func() (bool, error)) { s.Check(what, Until(ready)) }
+
+// A Lender has servers for tests that do nothing to them but talk to them: to start one costs more than most of these
+// tests do. Each test has a server for itself, without anything on it.
+type Lender[S interface {
+	Stop()
+	Log() string
+}] struct {
+	Run   func(dir string) (S, error)
+	Clean func(S) error // removes what the test has left; a server with which it fails is not lent again
+
+	mu   sync.Mutex
+	dir  string // of all
+	idle []S    // no test has them
+}
+
+// Lend lends a server until the test ends. If the test fails, it shows the server's log.
+func (l *Lender[S]) Lend(t testing.TB) S {
+	s, err := l.take()
+	OK(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", s.Log())
+		} else if err := l.Clean(s); err != nil {
+			t.Logf("the server is not lent again: %v", err)
+		} else {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.idle = append(l.idle, s)
+			return
+		}
+		s.Stop()
+	})
+	return s
+}
+
+func (l *Lender[S]) take() (s S, err error) {
+	l.mu.Lock()
+	if n := len(l.idle); n > 0 {
+		s, l.idle = l.idle[n-1], l.idle[:n-1]
+		l.mu.Unlock()
+		return s, nil
+	}
+	l.mu.Unlock()
+	dir, err := os.MkdirTemp(l.dir, "")
+	if err != nil {
+		return s, err
+	}
+	return l.Run(dir)
+}
+
+// Around is what TestMain has to run instead of m: the servers end with the tests.
+func (l *Lender[S]) Around(m *testing.M) Lending { return Lending{m, l.begin} }
+
+// Lending runs tests among which servers are lent.
+type Lending struct {
+	m     *testing.M
+	begin func() (end func())
+}
+
+// Run runs them.
+func (l Lending) Run() int {
+	defer l.begin()()
+	return l.m.Run()
+}
+
+func (l *Lender[S]) begin() (end func()) {
+	dir, err := os.MkdirTemp("", "lent-")
+	if err != nil {
+		panic(err)
+	}
+	l.dir = dir
+	return func() {
+		for _, s := range l.idle {
+			s.Stop()
+		}
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// fakeTime lets a server that does not run yet see a wall clock of its own, which runs beside the true one by its
+// Offset, and which StepClock steps while the server runs. Its steady clock stays true. It works on Linux, with a C
+// compiler, for programs that call the C library: for those of Go there is SetWallClock.
+func (s *Server) fakeTime() (err error) {
+	if s.clock, err = newClock(s.Dir); err != nil {
+		return fmt.Errorf("a wall clock for the server: %w", err)
+	}
+	s.clock.step(*s.Offset)
+	return nil
+}
+
+// StepClock adds d to the wall clock of a server with an Offset. A Restart keeps it.
+func (s *Server) StepClock(d time.Duration) {
+	if s.clock == nil {
+		s.Check("step the clock", errors.New("the server was started without a clock of its own"))
+	}
+	s.clock.step(d)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -283,5 +284,23 @@ func TestNoLeaks(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// noted is a test that notes how it fails.
+type noted struct {
+	testing.TB
+	text string
+}
+
+func (n *noted) Helper()                           {}
+func (n *noted) Fatalf(format string, args ...any) { n.text = fmt.Sprintf(format, args...) }
+
+// Promise: what fails in a server or in a helper names the line of the test.
+func TestTheLineOfATestIsNamed(t *testing.T) {
+	n := &noted{TB: t}
+	func() { testserver.OK(n, errors.New("the server is lost")) }()
+	if !regexp.MustCompile(`^the server is lost\n\tat server_test\.go:\d+$`).MatchString(n.text) {
+		t.Errorf("it fails with %q", n.text)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Ensemble is a number of servers with a leader.
-type Ensemble struct{ Servers []*Server }
+type Ensemble struct{ testserver.Group[*Server] }
 
 // peer is what a server of an ensemble has of its own.
 type peer struct {
@@ -31,11 +31,10 @@ type peer struct {
 // server may take to follow a leader, and Config("syncLimit", ticks) how long it
 // serves without having heard of its leader, 15 ticks otherwise.
 func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
-	t.Helper()
 	ca, err := testserver.NewAuthority(filepath.Join(t.TempDir(), "ca.pem"))
 	e := &Ensemble{}
 	for i := range n {
-		s := newServer(t.TempDir(), append([]Option{Config("initLimit", "50"), Config("syncLimit", "15")}, opts...))
+		s := servers.New(t.TempDir(), append([]Option{Config("initLimit", "50"), Config("syncLimit", "15")}, opts...)...)
 		s.Authority, s.peer = ca, &peer{id: i + 1}
 		for _, port := range []*int{&s.peer.quorum, &s.peer.election} {
 			if err == nil {
@@ -44,9 +43,7 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 		}
 		e.Servers = append(e.Servers, s)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testserver.OK(t, err)
 	e.link(t)
 	testserver.Start(t, e.Servers...)
 	e.Leader()
@@ -61,7 +58,6 @@ const patience = 5 * time.Second
 // link makes the links between all servers: each of them knows the others
 // only by addresses of proxies, which differ from server to server.
 func (e *Ensemble) link(t testing.TB) {
-	t.Helper()
 	var elections sync.Map // address by from and to
 	open := func(from, to *Server, port int, options testserver.ProxyOptions) string {
 		link := testserver.NewProxy(t, testserver.Address(port), options)
@@ -111,31 +107,20 @@ func introduceAs(addr string) testserver.Filter {
 	}
 }
 
-// Addrs are the addresses of all servers.
-func (e *Ensemble) Addrs() (all []string) {
-	for _, s := range e.Servers {
-		all = append(all, s.Addr)
-	}
-	return all
-}
-
 // Leader waits until all servers that are alive and not frozen serve, under
 // one leader, and returns it.
 func (e *Ensemble) Leader() *Server {
-	e.Servers[0].Helper()
 	return e.serving()[0]
 }
 
 // Followers waits like Leader, and returns the others that serve.
 func (e *Ensemble) Followers() []*Server {
-	e.Servers[0].Helper()
 	return e.serving()[1:]
 }
 
 // serving are those that are to serve, as soon as all do: the leader, and the others.
 func (e *Ensemble) serving() (all []*Server) {
-	e.Servers[0].Helper()
-	e.Servers[0].Check("wait for a leader", testserver.Until(func() (bool, error) {
+	e.Servers[0].Await("wait for a leader", func() (bool, error) {
 		all = []*Server{nil}
 		members := 0
 		for _, s := range e.Servers {
@@ -154,23 +139,15 @@ func (e *Ensemble) serving() (all []*Server) {
 			return false, fmt.Errorf("%d of %d servers have no leader", members, len(e.Servers))
 		}
 		return all[0] != nil && len(all) == members, nil
-	}))
+	})
 	return all
 }
 
 // KillLeader ends the leader with SIGKILL and returns it.
 func (e *Ensemble) KillLeader() *Server {
-	e.Servers[0].Helper()
 	leader := e.Leader()
 	leader.Kill()
 	return leader
-}
-
-// Restart starts servers again, all at once, with their data, and waits until
-// they serve. Those that still run end in good order before.
-func (e *Ensemble) Restart(servers ...*Server) {
-	e.Servers[0].Helper()
-	e.Servers[0].Check("restart", testserver.Each(servers, func(s *Server) error { return s.Again(nil) }))
 }
 
 // Freeze holds back all that passes between a server and the others. Their

@@ -57,7 +57,6 @@ type Proxy struct {
 
 // NewProxy starts a proxy for the server at the address target. It ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
-	t.Helper()
 	p := &Proxy{requests: map[Op]int{}}
 	p.Interceptor = testserver.Intercept(t, target, conversation, func(reply bool, f Frame) (drop bool) {
 		p.mu.Lock()

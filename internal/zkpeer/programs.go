@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 //go:embed java/*.java
@@ -41,70 +42,47 @@ func java(dir string, flags []string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	binary, err := tool("java")
+	binary, err := testserver.Find("java", jdk)
 	if err != nil {
 		return nil, err
 	}
 	classes, err := compiled()
+	if err == nil {
+		err = os.CopyFS(dir, classes)
+	}
 	if err != nil {
 		return nil, err
-	}
-	for name, b := range classes {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			return nil, err
-		}
 	}
 	all := slices.Concat(flags, always, []string{"-cp", dir + string(filepath.ListSeparator) + path, "Main"}, args)
 	return exec.Command(binary, all...), nil
 }
 
-// compiled returns the class files by name. They are kept in memory, so that no
-// folder outlives the tests.
-var compiled = sync.OnceValues(func() (map[string][]byte, error) {
+// jdk is the package of Debian that has Java.
+const jdk = "default-jdk-headless"
+
+// compiled are the class files.
+var compiled = testserver.Prepared(func(dir string) (classes string, err error) {
 	path, err := classPath(jarFolder)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	javac, err := tool("javac")
+	javac, err := testserver.Find("javac", jdk)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	dir, err := os.MkdirTemp("", "zkpeer-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
 	if err := unpack(javaSource, "java", dir); err != nil {
-		return nil, err
+		return "", err
 	}
 	sources, err := filepath.Glob(filepath.Join(dir, "*.java"))
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	out := filepath.Join(dir, "classes")
+	classes = filepath.Join(dir, "classes")
 	// Implicit classes would come from sources that some jars bring along.
-	args := append([]string{"-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-implicit:none", "-cp", path, "-d", out}, sources...)
-	if said, err := exec.Command(javac, args...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("javac: %w\n%s", err, said)
-	}
-	classes := map[string][]byte{}
-	err = fs.WalkDir(os.DirFS(out), ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			classes[name], err = os.ReadFile(filepath.Join(out, name))
-		}
-		return err
-	})
+	args := append([]string{"-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-implicit:none", "-cp", path, "-d", classes}, sources...)
+	_, err = testserver.Output(exec.Command(javac, args...))
 	return classes, err
 })
-
-// tool finds a program of the JDK.
-func tool(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("Curator needs a JDK (on Debian: apt-get install default-jdk-headless): %w", err)
-	}
-	return path, nil
-}
 
 // classPath names all that is missing at once.
 func classPath(folder string) (string, error) {
@@ -125,4 +103,30 @@ func classPath(folder string) (string, error) {
 		return "", fmt.Errorf("there is no Curator in %s (on Debian: apt-get install %s)", folder, strings.Join(packages, " "))
 	}
 	return strings.Join(paths, string(filepath.ListSeparator)), nil
+}
+
+//go:embed python/*.py
+var pythonSource embed.FS
+
+// pythonBinary is the Python of the machine: Debian's kazoo belongs to no other.
+const pythonBinary = "/usr/bin/python3"
+
+// python is the command that runs a peer from dir.
+func python(dir string, args ...string) (*exec.Cmd, error) {
+	if _, err := testserver.Find(pythonBinary, "python3-kazoo"); err != nil {
+		return nil, err
+	}
+	if err := unpack(pythonSource, "python", dir); err != nil {
+		return nil, err
+	}
+	return exec.Command(pythonBinary, append([]string{"-B", filepath.Join(dir, "main.py")}, args...)...), nil
+}
+
+// unpack writes the files of a folder into dir.
+func unpack(from embed.FS, folder, dir string) error {
+	sub, err := fs.Sub(from, folder)
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(dir, sub)
 }
