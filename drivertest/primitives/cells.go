@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -113,11 +112,9 @@ var _ = rules.Add(rule{Name: "Watching", Says: []string{
 }}, func(t *trial) {
 	a, b := t.pair()
 	v := interlock.NewValue[int](a, "v")
-	ctx, cancel := context.WithCancel(t.Ctx)
-	defer cancel()
-	heard, watcher := read(t, interlock.NewValue[int](b, "v").Watch(ctx))
+	watch := read(t, "Watch", interlock.NewValue[int](b, "v").Watch)
 	until := func(want int) {
-		heard("the watcher hears of the last change", func(v interlock.Snapshot[int]) bool { return v.Value == want })
+		watch.until(func(v interlock.Snapshot[int]) bool { return v.Value == want }, "the last change, to %d", want)
 	}
 	until(0)
 	for i := 1; i <= 20; i++ {
@@ -128,8 +125,7 @@ var _ = rules.Add(rule{Name: "Watching", Says: []string{
 	t.OK(err, "Get")
 	t.OK(v.Delete(t.Ctx, got.Version), "Delete")
 	until(0)
-	cancel()
-	t.OK(wait(t, watcher, "Watch ends with its context"), "Watch")
+	watch.ends()
 })
 
 var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{

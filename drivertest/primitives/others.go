@@ -70,9 +70,7 @@ var _ = rules.Add(rule{Name: "Election", Says: []string{
 	"Candidates lead in the order in which they came, one at a time, and observers see who leads.",
 }}, func(t *trial) {
 	a, b, c := t.client(), t.client(), t.client()
-	ctx, cancel := context.WithCancel(t.Ctx)
-	defer cancel()
-	seen, observer := t.observe(c.Election("e").Observe(ctx))
+	seen, end := t.observe(c.Election("e"))
 	campaign := func(c *interlock.Client, value string) <-chan result {
 		return t.begin(func() (*interlock.Lease, error) { return c.Election("e").Campaign(t.Ctx, value) })
 	}
@@ -95,8 +93,7 @@ var _ = rules.Add(rule{Name: "Election", Says: []string{
 	close(stop)
 	t.Is(wait(t, third, "Lead ends when its function has returned"), errWork, "Lead")
 	seen("")
-	cancel()
-	t.OK(wait(t, observer, "Observe ends with its context"), "Observe")
+	end()
 })
 
 var _ = rules.Add(rule{Name: "EndOfObserving", Says: []string{
@@ -105,19 +102,18 @@ var _ = rules.Add(rule{Name: "EndOfObserving", Says: []string{
 	for range 5 {
 		c, err := interlock.New(t.Ctx, t.driver(), interlock.TTL(10*limit))
 		t.OK(err, "open a client")
-		ctx, cancel := context.WithCancel(t.Ctx)
-		any := func(interlock.Member) bool { return true }
-		observed, one := read(t, c.Election("e").Observe(ctx))
-		followed, two := read(t, c.Admin().Follow(ctx, "m"))
-		watched, three := read(t, interlock.NewValue[int](c, "v").Watch(ctx))
-		observed("who leads", any)
-		followed("the first state", func(interlock.Queue) bool { return true })
-		watched("the first value", func(interlock.Snapshot[int]) bool { return true })
-		cancel()
+		observe := read(t, "Observe", c.Election("e").Observe)
+		follow, watch := t.follow(c, "m"), read(t, "Watch", interlock.NewValue[int](c, "v").Watch)
+		observe.until(func(interlock.Member) bool { return true }, "who leads")
+		follow.until(func(interlock.Queue) bool { return true }, "the first state")
+		watch.until(func(interlock.Snapshot[int]) bool { return true }, "the first value")
+		observe.stop()
+		follow.stop()
+		watch.stop()
 		closed := t.Done(c.Close)
-		for what, end := range map[string]<-chan error{"Observe": one, "Follow": two, "Watch": three} {
-			t.OK(wait(t, end, "it ends with its context"), "%s", what)
-		}
+		observe.ends()
+		follow.ends()
+		watch.ends()
 		t.OK(wait(t, closed, "Close"), "Close")
 	}
 })
@@ -127,9 +123,7 @@ var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
 }}, func(t *trial) {
 	a, b, c := t.client(), t.client(), t.client()
 	e, f, g := a.Election("e"), b.Election("e"), c.Election("e")
-	ctx, cancel := context.WithCancel(t.Ctx)
-	defer cancel()
-	seen, observer := t.observe(g.Observe(ctx))
+	seen, end := t.observe(g)
 	leads := func(want string) {
 		m, err := g.Leader(t.Ctx)
 		if want == "" {
@@ -157,8 +151,7 @@ var _ = rules.Add(rule{Name: "LeaderValue", Says: []string{
 	t.release(next)
 	t.Is(f.SetValue(t.Ctx, next, "released"), interlock.ErrLost, "SetValue of a leader that has resigned")
 	leads("")
-	cancel()
-	t.OK(wait(t, observer, "Observe ends with its context"), "Observe")
+	end()
 })
 
 var _ = rules.Add(rule{Name: "Striping", Says: []string{
@@ -248,13 +241,11 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 }}, func(t *trial) {
 	a, b := t.client(interlock.Owner("owner a")), t.client(interlock.Owner("owner b"))
 	c := t.client()
-	ctx, cancel := context.WithCancel(t.Ctx)
-	defer cancel()
-	until, follower := read(t, c.Admin().Follow(ctx, "jobs/s"))
+	follow := t.follow(c, "jobs/s")
 	shows := func(holders, waiters int) (q interlock.Queue) {
-		return until(fmt.Sprintf("Follow shows %d holders and %d waiters", holders, waiters), func(q interlock.Queue) bool {
+		return follow.until(func(q interlock.Queue) bool {
 			return len(q.Holders) == holders && len(q.Waiters) == waiters
-		})
+		}, "%d holders and %d waiters", holders, waiters)
 	}
 	shows(0, 0)
 	if q, err := c.Admin().Queue(t.Ctx, "jobs/s"); err != nil || q.Name != "jobs/s" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
@@ -295,8 +286,7 @@ var _ = rules.Add(rule{Name: "Inspection", Says: []string{
 	shows(1, 0)
 	t.release(got)
 	shows(0, 0)
-	cancel()
-	t.OK(wait(t, follower, "Follow ends with its context"), "Follow")
+	follow.ends()
 })
 
 var _ = rules.Add(rule{Name: "Closing", Says: []string{

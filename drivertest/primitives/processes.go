@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -88,9 +87,7 @@ var _ = rules.Add(rule{Name: "KilledLeader", Processes: true, Says: []string{
 	a, b := t.beating(), t.client()
 	m := t.member(t.TTL)
 	m.acquire(Want{Kind: "candidate", Name: "e"})
-	ctx, cancel := context.WithCancel(t.Ctx)
-	defer cancel()
-	seen, observer := t.observe(b.Election("e").Observe(ctx))
+	seen, end := t.observe(b.Election("e"))
 	seen("a member")
 	next := t.begin(func() (*interlock.Lease, error) { return a.Election("e").Campaign(t.Ctx, "the next") })
 	t.behind(next, a, "e")
@@ -98,8 +95,7 @@ var _ = rules.Add(rule{Name: "KilledLeader", Processes: true, Says: []string{
 	lease := t.get(next, "the next candidate leads when the leader was killed")
 	seen("the next")
 	t.release(lease)
-	cancel()
-	t.OK(wait(t, observer, "Observe ends with its context"), "Observe")
+	end()
 })
 
 var _ = rules.Add(rule{Name: "KilledMember", Processes: true, Says: []string{

@@ -366,31 +366,57 @@ func told(kinds ...interlock.EventKind) (<-chan interlock.Event, interlock.Clien
 	})
 }
 
-// read reads a sequence beside the rule, until it ends. until waits for the value that is meant.
-func read[V any](t *trial, all iter.Seq2[V, error]) (until func(what string, is func(V) bool) V, ended <-chan error) {
-	values := make(chan V, 1000)
-	ended = t.Done(func() error {
-		for v, err := range all {
+// A reader reads a sequence beside the rule, until that ends.
+type reader[V any] struct {
+	t      *trial
+	what   string
+	values chan V
+	stop   context.CancelFunc // of its context
+	ended  <-chan error
+}
+
+func read[V any](t *trial, what string, all func(context.Context) iter.Seq2[V, error]) *reader[V] {
+	ctx, stop := context.WithCancel(t.Ctx)
+	r := &reader[V]{t: t, what: what, values: make(chan V, 1000), stop: stop}
+	r.ended = t.Done(func() error {
+		for v, err := range all(ctx) {
 			if err != nil {
 				return err
 			}
-			values <- v
+			r.values <- v
 		}
 		return nil
 	})
-	return func(what string, is func(V) bool) (v V) {
-		for v = wait(t, values, what); !is(v); v = wait(t, values, what) {
-		}
-		return v
-	}, ended
+	return r
 }
 
-// observe waits, with seen, until an observer has seen who leads.
-func (t *trial) observe(all iter.Seq2[interlock.Member, error]) (seen func(note string), ended <-chan error) {
-	until, ended := read(t, all)
+// until waits for the value that is meant.
+func (r *reader[V]) until(is func(V) bool, shows string, args ...any) (v V) {
+	shows = r.what + " shows " + fmt.Sprintf(shows, args...)
+	for v = wait(r.t, r.values, shows); !is(v); v = wait(r.t, r.values, shows) {
+	}
+	return v
+}
+
+// ends makes sure that the sequence ends with its context, without an error.
+func (r *reader[V]) ends() {
+	r.stop()
+	r.t.OK(wait(r.t, r.ended, r.what+" ends with its context"), "%s", r.what)
+}
+
+// follow reads the states of a queue.
+func (t *trial) follow(c *interlock.Client, name string) *reader[interlock.Queue] {
+	return read(t, "Follow", func(ctx context.Context) iter.Seq2[interlock.Queue, error] {
+		return c.Admin().Follow(ctx, name)
+	})
+}
+
+// observe reads who leads. seen waits until it has seen that leader.
+func (t *trial) observe(e *interlock.Election) (seen func(note string), end func()) {
+	r := read(t, "Observe", e.Observe)
 	return func(note string) {
-		until(fmt.Sprintf("the observer sees %q lead", note), func(m interlock.Member) bool { return m.Note == note })
-	}, ended
+		r.until(func(m interlock.Member) bool { return m.Note == note }, "that %q leads", note)
+	}, r.ends
 }
 
 // over makes a client of the driver, which is closed with the rule.
