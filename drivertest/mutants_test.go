@@ -188,11 +188,7 @@ var mutants = []struct {
 	}},
 	{"Leave always succeeds", "LeaveIsIdempotent Force RandomSteps", mutant{
 		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
-			err := s.Session.Leave(ctx, s.real(t), clean)
-			if errors.Is(err, driver.ErrGone) {
-				return nil
-			}
-			return err
+			return suite.Unless(s.Session.Leave(ctx, s.real(t), clean), driver.ErrGone)
 		},
 	}},
 	{"Leave never succeeds", "Exclusion LostCalls", mutant{
@@ -366,13 +362,7 @@ var mutants = []struct {
 			return s, nil
 		},
 	}},
-	{"proofs from the future", "Proof", mutant{
-		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			tk, err := s.plainJoin(ctx, r)
-			tk.Proof = tk.Proof.Add(time.Second)
-			return tk, err
-		},
-	}},
+	{"proofs from the future", "Proof", mutant{join: joined(func(s *brokenSession, tk *driver.Ticket) { tk.Proof = tk.Proof.Add(time.Second) })}},
 	{"an ID is looked for in any queue", "JoinInAnotherQueue", mutant{
 		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
 			queue := r.Queue
@@ -428,10 +418,7 @@ var mutants = []struct {
 	}},
 	{"a session is closed as often as one likes", "SessionClose", mutant{
 		close: func(s *brokenSession, ctx context.Context) error {
-			if err := s.Session.Close(ctx); !errors.Is(err, driver.ErrSession) {
-				return err
-			}
-			return nil
+			return suite.Unless(s.Session.Close(ctx), driver.ErrSession)
 		},
 	}},
 	{"a driver can be closed once", "CloseEndsCalls", mutant{
@@ -523,45 +510,11 @@ var mutants = []struct {
 			return answer, err
 		},
 	}},
-	{"a proof is old", "RecentProofs", mutant{
-		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-			answer, err := s.plainRenew(ctx, known)
-			for i := range answer {
-				answer[i].Proof = answer[i].Proof.Add(-s.ttl * 45 / 100)
-			}
-			return answer, err
-		},
-	}},
-	{"Join proves from its answer", "LateAnswers", mutant{
-		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			tk, err := s.plainJoin(ctx, r)
-			tk.Proof = s.d.Now()
-			return tk, err
-		},
-	}},
-	{"Renew proves from its answer", "LateAnswers", mutant{
-		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-			answer, err := s.plainRenew(ctx, known)
-			for i := range answer {
-				answer[i].Proof = s.d.Now()
-			}
-			return answer, err
-		},
-	}},
-	{"Await proves from the news", "LateAnswers", mutant{
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			got, err := s.plainAwait(ctx, t)
-			got.Proof = s.d.Now()
-			return got, err
-		},
-	}},
-	{"a snapshot is as young as its answer", "LateAnswers", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
-			q.Read = d.Now()
-			return q, err
-		},
-	}},
+	{"a proof is old", "RecentProofs", mutant{renew: renewed(func(s *brokenSession, r *driver.Renewed) { r.Proof = r.Proof.Add(-s.ttl * 45 / 100) })}},
+	{"Join proves from its answer", "LateAnswers", mutant{join: joined(func(s *brokenSession, tk *driver.Ticket) { tk.Proof = s.d.Now() })}},
+	{"Renew proves from its answer", "LateAnswers", mutant{renew: renewed(func(s *brokenSession, r *driver.Renewed) { r.Proof = s.d.Now() })}},
+	{"Await proves from the news", "LateAnswers", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Proof = s.d.Now() })}},
+	{"a snapshot is as young as its answer", "LateAnswers", mutant{follow: followed(func(d *broken, q *driver.Queue) { q.Read = d.Now() })}},
 	{"Renew does nothing", "RenewExtends RenewOfAWaitingTicket RenewOfAStray RenewSaysWhatBecame EvictionOfAHeldTicket", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (answer []driver.Renewed, _ error) {
 			for _, t := range known {
@@ -831,11 +784,7 @@ var mutants = []struct {
 	}},
 	{"Ask does not say who has gone", "Ask", mutant{
 		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
-			err := d.Driver.Ask(ctx, queue, id, what)
-			if errors.Is(err, driver.ErrGone) {
-				return nil
-			}
-			return err
+			return suite.Unless(d.Driver.Ask(ctx, queue, id, what), driver.ErrGone)
 		},
 	}},
 	{"Ask refuses the ID of another library", "Ask", mutant{
@@ -846,53 +795,20 @@ var mutants = []struct {
 			return d.Driver.Ask(ctx, queue, id, what)
 		},
 	}},
-	{"Force asks politely", "Force RandomSteps LeftStaysLeft", mutant{
-		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
-			if what == driver.Force {
-				what = driver.Revoke
-			}
-			return d.Driver.Ask(ctx, queue, id, what)
-		},
-	}},
-	{"Evict takes away at once", "EvictionOfAHeldTicket EvictionOfAFixedTicket Ask RandomSteps", mutant{
-		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
-			if what == driver.Evict {
-				what = driver.Force
-			}
-			return d.Driver.Ask(ctx, queue, id, what)
-		},
-	}},
-	{"Evict does nothing", "EvictionOfAHeldTicket EvictionOfAWaitingTicket RandomSteps", mutant{
-		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
-			if what == driver.Evict {
-				what = driver.Revoke
-			}
-			return d.Driver.Ask(ctx, queue, id, what)
-		},
-	}},
+	{"Force asks politely", "Force RandomSteps LeftStaysLeft", mutant{ask: asked(driver.Force, driver.Revoke)}},
+	{"Evict takes away at once", "EvictionOfAHeldTicket EvictionOfAFixedTicket Ask RandomSteps", mutant{ask: asked(driver.Evict, driver.Force)}},
+	{"Evict does nothing", "EvictionOfAHeldTicket EvictionOfAWaitingTicket RandomSteps", mutant{ask: asked(driver.Evict, driver.Revoke)}},
 	{"one token for all", "TokensOfExclusiveGrants TokensOfWriters TokensOverRestart Raise ConcurrentLocks", mutant{
-		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			return seven(s.plainJoin(ctx, r))
-		},
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			return seven(s.plainAwait(ctx, t))
-		},
+		join:  joined(seven),
+		await: awaited(seven),
 	}},
-	{"tokens change while they are held", "TokenStays JoinIsIdempotent", mutant{
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			got, err := s.plainAwait(ctx, t)
-			got.Token += uint64(s.n.next())
-			return got, err
-		},
-	}},
+	{"tokens change while they are held", "TokenStays JoinIsIdempotent", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Token += uint64(s.n.next()) })}},
 	{"inspection shows other tokens", "TokenIsShown", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
+		follow: followed(func(d *broken, q *driver.Queue) {
 			for i := range q.Members {
 				q.Members[i].Token++
 			}
-			return q, err
-		},
+		}),
 	}},
 	{"Resize does nothing", "Resize ResizeIsKept", mutant{
 		resize: func(d *broken, ctx context.Context, queue string, capacity int64) error { return nil },
@@ -925,28 +841,14 @@ var mutants = []struct {
 		raise: func(d *broken, ctx context.Context, queue string, floor uint64) error { return nil },
 	}},
 	{"nobody inherits", "Inherited InheritedAmongReaders InheritedIsRepeated SessionClose CloseWithOpenSessions", mutant{
-		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			return heir(false)(s.plainJoin(ctx, r))
-		},
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			return heir(false)(s.plainAwait(ctx, t))
-		},
+		join:  joined(heir(false)),
+		await: awaited(heir(false)),
 	}},
 	{"everybody inherits", "Inherited InheritedAmongReaders KeptTicketsEndCleanly", mutant{
-		join: func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
-			return heir(true)(s.plainJoin(ctx, r))
-		},
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			return heir(true)(s.plainAwait(ctx, t))
-		},
+		join:  joined(heir(true)),
+		await: awaited(heir(true)),
 	}},
-	{"Inherited is told once", "InheritedIsRepeated", mutant{
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			got, err := s.plainAwait(ctx, t)
-			got.Inherited = got.Inherited && s.n.once("heir "+t.ID)
-			return got, err
-		},
-	}},
+	{"Inherited is told once", "InheritedIsRepeated", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Inherited = got.Inherited && s.n.once("heir "+got.ID) })}},
 	{"sessions of one name", "SessionIDs", mutant{
 		id: func(*broken) string { return "session" },
 	}},
@@ -996,13 +898,11 @@ var mutants = []struct {
 		},
 	}},
 	{"a deleted cell never was", "DeletedCells ConcurrentCells Watch", mutant{
-		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
-			c, err := d.Driver.Load(ctx, name)
+		load: loaded(func(c *driver.Cell) {
 			if !c.Exists {
-				c = driver.Cell{}
+				*c = driver.Cell{}
 			}
-			return c, err
-		},
+		}),
 		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
 			if s.Version == 0 {
 				if c, err := d.Driver.Load(ctx, s.Name); err == nil && !c.Exists {
@@ -1134,13 +1034,11 @@ var mutants = []struct {
 		},
 	}},
 	{"snapshots tell nothing", "Snapshots", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
+		follow: followed(func(d *broken, q *driver.Queue) {
 			for i := range q.Members {
 				q.Members[i].Note, q.Members[i].Owner = nil, ""
 			}
-			return q, err
-		},
+		}),
 	}},
 	{"Queues in no order", "Queues ManyQueues Names", mutant{
 		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
@@ -1323,27 +1221,9 @@ var mutants = []struct {
 	{"lives in another file", "", mutant{
 		liveness: func() []*os.File { return []*os.File{os.Stderr} },
 	}},
-	{"Await forgets the queue", "AwaitReturnsOnceHeld Exclusion", mutant{
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			got, err := s.plainAwait(ctx, t)
-			got.Queue = ""
-			return got, err
-		},
-	}},
-	{"Await tells no token", "Exclusion", mutant{
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			got, err := s.plainAwait(ctx, t)
-			got.Token = 0
-			return got, err
-		},
-	}},
-	{"Await returns what waits", "Exclusion", mutant{
-		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
-			got, err := s.plainAwait(ctx, t)
-			got.Held = false
-			return got, err
-		},
-	}},
+	{"Await forgets the queue", "AwaitReturnsOnceHeld Exclusion", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Queue = "" })}},
+	{"Await tells no token", "Exclusion", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Token = 0 })}},
+	{"Await returns what waits", "Exclusion", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Held = false })}},
 	{"Renew answers twice", "RenewSaysWhatBecame RenewInAFewExchanges", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			answer, err := s.plainRenew(ctx, known)
@@ -1351,36 +1231,20 @@ var mutants = []struct {
 			return answer, err
 		},
 	}},
-	{"Renew forgets the queue", "RenewSaysWhatBecame", mutant{
-		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-			answer, err := s.plainRenew(ctx, known)
-			for i := range answer {
-				answer[i].Queue = ""
-			}
-			return answer, err
-		},
-	}},
+	{"Renew forgets the queue", "RenewSaysWhatBecame", mutant{renew: renewed(func(s *brokenSession, r *driver.Renewed) { r.Queue = "" })}},
 	{"whoever is evicted is kept", "EvictionOfAHeldTicket RenewSaysWhatBecame RenewOfFixedTickets RandomSteps", mutant{
-		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-			answer, err := s.plainRenew(ctx, known)
-			for i := range answer {
-				if answer[i].State == driver.Evicted {
-					answer[i].State = driver.Kept
-				}
+		renew: renewed(func(s *brokenSession, r *driver.Renewed) {
+			if r.State == driver.Evicted {
+				r.State = driver.Kept
 			}
-			return answer, err
-		},
+		}),
 	}},
 	{"whoever waits has gone", "RenewSaysWhatBecame RenewOfAWaitingTicket RandomSteps LostCalls", mutant{
-		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-			answer, err := s.plainRenew(ctx, known)
-			for i := range answer {
-				if _, held := s.peek(driver.Ticket{ID: answer[i].ID, Queue: answer[i].Queue}); !held && answer[i].State == driver.Kept {
-					answer[i].State = driver.Gone
-				}
+		renew: renewed(func(s *brokenSession, r *driver.Renewed) {
+			if _, held := s.peek(driver.Ticket{ID: r.ID, Queue: r.Queue}); !held && r.State == driver.Kept {
+				r.State = driver.Gone
 			}
-			return answer, err
-		},
+		}),
 	}},
 	{"a fixed end is a stray", "RenewOfFixedTickets RenewSaysWhatBecame RandomSteps", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
@@ -1469,18 +1333,12 @@ var mutants = []struct {
 	}},
 	{"Shrink does not say who has gone", "ShrinkNeverGrows RandomSteps", mutant{
 		shrink: func(s *brokenSession, ctx context.Context, t driver.Ticket, units int64) error {
-			if err := s.Session.Shrink(ctx, s.real(t), units); !errors.Is(err, driver.ErrGone) {
-				return err
-			}
-			return nil
+			return suite.Unless(s.Session.Shrink(ctx, s.real(t), units), driver.ErrGone)
 		},
 	}},
 	{"Keep does not say who has gone", "KeepByAnotherSession RandomSteps", mutant{
 		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
-			if err := s.Session.Keep(ctx, s.real(t), d); !errors.Is(err, driver.ErrGone) {
-				return err
-			}
-			return nil
+			return suite.Unless(s.Session.Keep(ctx, s.real(t), d), driver.ErrGone)
 		},
 	}},
 	{"signals do not say where", "Wanted WantedReaders Ask", mutant{
@@ -1567,20 +1425,8 @@ var mutants = []struct {
 			return c, err
 		},
 	}},
-	{"a deleted cell still exists", "DeletedCells", mutant{
-		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
-			c, err := d.Driver.Load(ctx, name)
-			c.Exists = c.Version > 0
-			return c, err
-		},
-	}},
-	{"a cell without its value", "SwapComparesVersions ConcurrentCells", mutant{
-		load: func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
-			c, err := d.Driver.Load(ctx, name)
-			c.Value = nil
-			return c, err
-		},
-	}},
+	{"a deleted cell still exists", "DeletedCells", mutant{load: loaded(func(c *driver.Cell) { c.Exists = c.Version > 0 })}},
+	{"a cell without its value", "SwapComparesVersions ConcurrentCells", mutant{load: loaded(func(c *driver.Cell) { c.Value = nil })}},
 	{"an empty queue is an error", "Follow", mutant{
 		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
 			q, err := d.plainFollow(ctx, queue, after)
@@ -1591,51 +1437,31 @@ var mutants = []struct {
 		},
 	}},
 	{"snapshots show who holds", "Snapshots RandomSteps Follow", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
+		follow: followed(func(d *broken, q *driver.Queue) {
 			q.Members = slices.DeleteFunc(q.Members, func(m driver.Member) bool { return !m.Held })
-			return q, err
-		},
+		}),
 	}},
 	{"members by their names", "Snapshots RandomSteps", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
+		follow: followed(func(d *broken, q *driver.Queue) {
 			slices.SortFunc(q.Members, func(a, b driver.Member) int { return strings.Compare(a.ID, b.ID) })
-			return q, err
-		},
+		}),
 	}},
 	{"nobody stands for long", "Snapshots", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
+		follow: followed(func(d *broken, q *driver.Queue) {
 			for i := range q.Members {
 				q.Members[i].Left = 0
 			}
-			return q, err
-		},
+		}),
 	}},
 	{"all have just come", "Snapshots", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
+		follow: followed(func(d *broken, q *driver.Queue) {
 			for i := range q.Members {
 				q.Members[i].Since = time.Time{}
 			}
-			return q, err
-		},
+		}),
 	}},
-	{"snapshots of tomorrow", "Snapshots", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
-			q.Read = q.Read.Add(time.Hour)
-			return q, err
-		},
-	}},
-	{"a queue without a name", "Snapshots Follow", mutant{
-		follow: func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
-			q, err := d.plainFollow(ctx, queue, after)
-			q.Name = ""
-			return q, err
-		},
-	}},
+	{"snapshots of tomorrow", "Snapshots", mutant{follow: followed(func(d *broken, q *driver.Queue) { q.Read = q.Read.Add(time.Hour) })}},
+	{"a queue without a name", "Snapshots Follow", mutant{follow: followed(func(d *broken, q *driver.Queue) { q.Name = "" })}},
 	{"Queues lists what is empty", "Queues", mutant{
 		queues: func(d *broken, ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
 			return func(yield func(driver.Queue, error) bool) {
@@ -1681,6 +1507,52 @@ var mutants = []struct {
 	}},
 }
 
+// followed changes what Follow returns.
+func followed(change func(d *broken, q *driver.Queue)) func(*broken, context.Context, string, string) (driver.Queue, error) {
+	return func(d *broken, ctx context.Context, queue, after string) (driver.Queue, error) {
+		q, err := d.plainFollow(ctx, queue, after)
+		change(d, &q)
+		return q, err
+	}
+}
+
+// loaded changes what Load returns.
+func loaded(change func(c *driver.Cell)) func(*broken, context.Context, string) (driver.Cell, error) {
+	return func(d *broken, ctx context.Context, name string) (driver.Cell, error) {
+		c, err := d.Driver.Load(ctx, name)
+		change(&c)
+		return c, err
+	}
+}
+
+// joined changes what Join returns, and awaited what Await does.
+func joined(change func(s *brokenSession, tk *driver.Ticket)) func(*brokenSession, context.Context, driver.Request) (driver.Ticket, error) {
+	return func(s *brokenSession, ctx context.Context, r driver.Request) (driver.Ticket, error) {
+		tk, err := s.plainJoin(ctx, r)
+		change(s, &tk)
+		return tk, err
+	}
+}
+
+func awaited(change func(s *brokenSession, got *driver.Ticket)) func(*brokenSession, context.Context, driver.Ticket) (driver.Ticket, error) {
+	return func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+		got, err := s.plainAwait(ctx, t)
+		change(s, &got)
+		return got, err
+	}
+}
+
+// renewed changes each answer of Renew.
+func renewed(change func(s *brokenSession, r *driver.Renewed)) func(*brokenSession, context.Context, []driver.Ticket) ([]driver.Renewed, error) {
+	return func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+		answer, err := s.plainRenew(ctx, known)
+		for i := range answer {
+			change(s, &answer[i])
+		}
+		return answer, err
+	}
+}
+
 // endsOf is how long the members stand, by the clock.
 func endsOf(q driver.Queue) (ends string) {
 	for _, m := range q.Members {
@@ -1706,17 +1578,23 @@ func (s *brokenSession) owns(t driver.Ticket) bool {
 	return s.n.owner[t.ID] == s
 }
 
-func seven(t driver.Ticket, err error) (driver.Ticket, error) {
+func seven(_ *brokenSession, t *driver.Ticket) {
 	if t.Token != 0 {
 		t.Token = 7
 	}
-	return t, err
 }
 
-func heir(is bool) func(driver.Ticket, error) (driver.Ticket, error) {
-	return func(t driver.Ticket, err error) (driver.Ticket, error) {
-		t.Inherited = is && t.Held
-		return t, err
+func heir(is bool) func(*brokenSession, *driver.Ticket) {
+	return func(_ *brokenSession, t *driver.Ticket) { t.Inherited = is && t.Held }
+}
+
+// asked asks for something else.
+func asked(what, instead driver.Demand) func(*broken, context.Context, string, string, driver.Demand) error {
+	return func(d *broken, ctx context.Context, queue, id string, demand driver.Demand) error {
+		if demand == what {
+			demand = instead
+		}
+		return d.Driver.Ask(ctx, queue, id, demand)
 	}
 }
 
