@@ -25,9 +25,7 @@ var _ = rules.Add(rule{Name: "Cancellation", Says: []string{wrapsTheEnd, leavesO
 })
 
 var _ = rules.Add(rule{Name: "EndedContext", Says: []string{wrapsTheEnd}}, func(t *trial) {
-	a, b := t.client(), t.client()
-	held := a.hold(t.exclusive("q"))
-	waiting := b.wait(t.exclusive("q"))
+	a, b, held, waiting := t.holderAndWaiter("q")
 	cell := t.swap(a.driver, set("c", 0, "v"))
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
@@ -88,9 +86,7 @@ var _ = rules.Add(rule{Name: "CancelledAwaits", Exclusive: true, Says: []string{
 var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 	"An error that passes, such as a lost connection, ends none of these four.",
 }}, func(t *trial) {
-	a, b := t.client(), t.client()
-	held := a.hold(t.exclusive("q"))
-	waiting := b.wait(t.exclusive("q"))
+	a, b, held, waiting := t.holderAndWaiter("q")
 	other := b.hold(t.exclusive("r"))
 	cell := t.swap(a.driver, set("c", 0, "v"))
 	before := t.snapshot(a.driver, "q")

@@ -277,6 +277,12 @@ func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
 	return k.got
 }
 
+// holderAndWaiter opens two clients. One holds the queue, for which the other waits.
+func (t *trial) holderAndWaiter(queue string) (a, b *client, held, waiting driver.Ticket) {
+	a, b = t.client(), t.client()
+	return a, b, a.hold(t.exclusive(queue)), b.wait(t.exclusive(queue))
+}
+
 // A lease is a held ticket of a mortal session, kept by renewals.
 type lease struct {
 	*client

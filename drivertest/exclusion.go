@@ -16,9 +16,7 @@ var _ = rules.Add(rule{Name: "Exclusion", Exclusive: true, Across: true, Says: [
 	theRule,
 	"Join puts a ticket at the end of a queue and reports whether it is held.",
 }}, func(t *trial) {
-	a, b := t.client(), t.client()
-	first := a.hold(t.exclusive("q"))
-	second := b.wait(t.exclusive("q"))
+	a, b, first, second := t.holderAndWaiter("q")
 	third := a.wait(t.exclusive("q"))
 	b.waits(second)
 	a.waits(third)

@@ -81,9 +81,8 @@ var _ = rules.Add(rule{Name: "LostMessages", Hook: "LoseMessages", Alone: true, 
 	"Renew also repairs whatever a lost message left undone: a grant that Await was not told of, a signal that was not delivered.",
 	neverStray,
 }}, func(t *trial) {
-	a, b, c := t.client(), t.client(), t.client()
-	held := a.hold(t.exclusive("q"))
-	next := b.wait(t.exclusive("q"))
+	a, b, held, next := t.holderAndWaiter("q")
+	c := t.client()
 	other := b.hold(t.exclusive("r"))
 	small := c.hold(permits("s", 1, 2))
 	big := b.wait(permits("s", 2, 2))

@@ -166,9 +166,7 @@ var _ = rules.Add(rule{Name: "AwaitOfAGoneTicket", Exclusive: true, Says: []stri
 var _ = rules.Add(rule{Name: "AwaitDoesNotLeave", Exclusive: true, Says: []string{
 	"Returning for another reason, such as the end of ctx, does not leave the queue.",
 }}, func(t *trial) {
-	a, b := t.client(), t.client()
-	held := a.hold(t.exclusive("q"))
-	next := b.wait(t.exclusive("q"))
+	a, b, held, next := t.holderAndWaiter("q")
 	last := a.wait(t.exclusive("q"))
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Ctx, time.Millisecond)
@@ -185,9 +183,7 @@ const lateJoin = "A ticket that does not stand: ErrGone, and a Join with this ID
 var _ = rules.Add(rule{Name: "LeaveIsIdempotent", Exclusive: true, Across: true, Says: []string{
 	lateJoin,
 }}, func(t *trial) {
-	a, b := t.client(), t.client()
-	first := a.hold(t.exclusive("q"))
-	second := b.wait(t.exclusive("q"))
+	a, b, first, second := t.holderAndWaiter("q")
 	third := a.wait(t.exclusive("q"))
 	a.leave(first)
 	for range 3 {

@@ -43,9 +43,8 @@ var _ = rules.Add(rule{Name: "Wanted", Exclusive: true, Across: true, Says: []st
 	"another ticket waits behind this held one; not for Ask",
 	delivered,
 }}, func(t *trial) {
-	a, b, c := t.client(), t.client(), t.client()
-	first := a.hold(t.exclusive("q"))
-	second := b.wait(t.exclusive("q"))
+	a, b, first, second := t.holderAndWaiter("q")
+	c := t.client()
 	a.signal(driver.Wanted, first)
 	third := c.wait(t.exclusive("q")) // behind the second before that one is held
 	a.leave(first)
@@ -163,9 +162,8 @@ var _ = rules.Add(rule{Name: "Ask", Exclusive: true, Says: []string{
 var _ = rules.Add(rule{Name: "Force", Across: true, Exclusive: true, Says: []string{
 	"it is taken away at once: unsafe; for Ask only",
 }}, func(t *trial) {
-	a, b, c := t.client(), t.client(), t.client()
-	held := a.hold(t.exclusive("q"))
-	next := b.wait(t.exclusive("q"))
+	a, b, held, next := t.holderAndWaiter("q")
+	c := t.client()
 	last := c.wait(t.exclusive("q"))
 	t.OK(c.driver.Ask(t.Ctx, "q", held.ID, driver.Force), "Ask")
 	t.stands(a.driver, "q", []driver.Ticket{next}, []driver.Ticket{last})
