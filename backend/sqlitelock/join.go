@@ -60,7 +60,10 @@ func (s *store) Change(ctx context.Context, changes []exchange.Change, answer fu
 		return nil
 	})
 	for i, p := range parts {
-		is := s.outcome(p.session, s.file.explain(errs[i]))
+		is := errs[i]
+		if is != exchange.ErrAlone {
+			is = s.outcome(p.session, s.file.explain(is))
+		}
 		switch is {
 		case nil:
 			is = s.outcome(p.session, err)

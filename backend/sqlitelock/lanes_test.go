@@ -125,6 +125,25 @@ func TestARenewalOvertakesJoins(t *testing.T) {
 	s.mustLeave(t, kept)
 }
 
+// A lock with a fixed end, which is to outlast a power failure, goes alone: gathered with others, it is made all the same.
+func TestALockWithAFixedEndIsMadeAmongACrowd(t *testing.T) {
+	d := start(t, newFile(t))
+	s := begin(t, d)
+	var calls []func(context.Context)
+	for i := range 2 * together {
+		calls = append(calls, func(ctx context.Context) {
+			r := mutex(fmt.Sprint("free", i))
+			if i%2 == 0 {
+				r.Hold = time.Hour
+			}
+			if tk, err := s.Join(ctx, r); err != nil || !tk.Held {
+				t.Errorf("Join %d: %+v, %v", i, tk, err)
+			}
+		})
+	}
+	stand(t, d, calls...)
+}
+
 // After a full part of a crowd the crowd rests: only what leases depend on has the turn then.
 func TestACrowdRests(t *testing.T) {
 	lock := newWriteLock(nil, nil)
