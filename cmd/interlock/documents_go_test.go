@@ -79,6 +79,7 @@ import (
 	"github.com/interlock-go/interlock/adapter/cronlock"
 	"github.com/interlock-go/interlock/adapter/gocronlock"
 	"github.com/interlock-go/interlock/adapter/gooselock"
+	"github.com/interlock-go/interlock/adapter/statelock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/redislock/goredis"

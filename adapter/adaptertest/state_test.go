@@ -1,0 +1,285 @@
+package adaptertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/adapter/statelock"
+	"github.com/interlock-go/interlock/internal/errtest"
+	"github.com/interlock-go/interlock/internal/testserver"
+)
+
+// states is what a server has, as simple as possible.
+type states struct {
+	mu     sync.Mutex
+	bodies map[string]string
+	during func(context.Context) // each write
+}
+
+func (s *states) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && s.during != nil {
+		s.during(r.Context())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r.Method {
+	case http.MethodGet:
+		_, _ = io.WriteString(w, s.bodies[r.URL.Path])
+	case http.MethodPost:
+		body, _ := io.ReadAll(r.Body)
+		s.bodies[r.URL.Path] = string(body)
+	case http.MethodDelete:
+		delete(s.bodies, r.URL.Path)
+	}
+}
+
+// stateServer is one of several servers.
+type stateServer struct {
+	t testing.TB
+	*instance
+	url string
+}
+
+func serveStates(t *testing.T, url string, hold time.Duration, s *states, opts ...statelock.Option) stateServer {
+	t.Helper()
+	i := open(t, url)
+	server := httptest.NewServer(statelock.New(i.Client, "terraform", hold, s, opts...))
+	t.Cleanup(server.Close)
+	return stateServer{t, i, server.URL}
+}
+
+const network, networkLock = "/state/network", "terraform/state/network"
+
+// lockInfo is what Terraform sends.
+func lockInfo(id string) string {
+	return `{"ID":"` + id + `","Operation":"OperationTypeApply","Info":"","Who":"ada@host","Version":"1.9.0",` +
+		`"Created":"2026-11-01T10:00:00Z","Path":""}`
+}
+
+// does sends a request, and returns the LockInfo that the answer has.
+func (s stateServer) does(method, path, body string, want int) (id string) {
+	s.t.Helper()
+	r := errtest.Must(http.NewRequest(method, s.url+path, strings.NewReader(body)))(s.t)
+	a := errtest.Must(http.DefaultClient.Do(r))(s.t)
+	defer a.Body.Close()
+	text := errtest.Must(io.ReadAll(a.Body))(s.t)
+	if a.StatusCode != want {
+		s.t.Errorf("%s %s: %d %s, want %d", method, path, a.StatusCode, text, want)
+	}
+	if a.Header.Get("Content-Type") != "application/json" {
+		return ""
+	}
+	var info struct{ ID, Who string }
+	errtest.None(s.t, json.Unmarshal(text, &info))
+	if info.Who == "" {
+		s.t.Errorf("%s %s does not say who: %s", method, path, text)
+	}
+	return info.ID
+}
+
+// refused is a request that is answered with the LockInfo of the holder.
+func (s stateServer) refused(method, path, body string, want int, holder string) {
+	s.t.Helper()
+	if id := s.does(method, path, body, want); id != holder {
+		s.t.Errorf("%s %s names %q as the holder, not %q", method, path, id, holder)
+	}
+}
+
+// Promise: one client has the lock. The others get 423 with its LockInfo, from each server; a client that repeats its
+// request gets 200, and so does one that repeats UNLOCK.
+func TestStateIsLockedOnceAndARepeatedRequestSucceeds(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a, b := serveStates(t, url, time.Hour, s), serveStates(t, url, time.Hour, s)
+		a.does("LOCK", network, lockInfo("first"), 200)
+		a.does("LOCK", network, lockInfo("first"), 200)
+		b.does("LOCK", network, lockInfo("first"), 200)
+		a.refused("LOCK", network, lockInfo("second"), 423, "first")
+		b.refused("LOCK", network, lockInfo("second"), 423, "first")
+		b.does("LOCK", "/state/other", lockInfo("second"), 200)
+		b.refused("UNLOCK", network, lockInfo("second"), 409, "first")
+		b.does("UNLOCK", network, lockInfo("first"), 200)
+		a.does("UNLOCK", network, lockInfo("first"), 200)
+		a.does("LOCK", network, lockInfo("second"), 200)
+		a.does("LOCK", network, "{}", 400)
+		a.does("UNLOCK", network, "not JSON", 400)
+		a.does("LOCK", network, lockInfo(strings.Repeat("x", 5000)), 413)
+		a.does("LOCK", "/..", lockInfo("first"), 400)
+	})
+}
+
+// Promise: of requests that come at once with different IDs, one gets the lock, and the others its LockInfo.
+func TestStateIsLockedOnceByManyAtATime(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a, b := serveStates(t, url, time.Hour, s), serveStates(t, url, time.Hour, s)
+		var wg sync.WaitGroup
+		got := make(chan string, 20)
+		for i := range 20 {
+			wg.Go(func() {
+				server, id := []stateServer{a, b}[i%2], fmt.Sprint(i)
+				r := errtest.Must(http.NewRequest("LOCK", server.url+network, strings.NewReader(lockInfo(id))))(t)
+				a, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer a.Body.Close()
+				if a.StatusCode == 200 {
+					got <- id
+				} else if a.StatusCode != 423 {
+					text, _ := io.ReadAll(a.Body)
+					t.Errorf("LOCK: %d %s", a.StatusCode, text)
+				}
+			})
+		}
+		wg.Wait()
+		if len(got) != 1 {
+			t.Fatalf("%d have the lock", len(got))
+		}
+		a.refused("LOCK", network, lockInfo("another"), 423, <-got)
+	})
+}
+
+// Promise: the holder alone writes a locked state. A client whose lock has ended is refused, and one that asks for no
+// lock writes a state that is not locked.
+func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a := serveStates(t, url, time.Hour, s)
+		a.does("POST", network, "without a lock", 200)
+		a.does("LOCK", network, lockInfo("first"), 200)
+		a.does("POST", network+"?ID=first", "of the first", 200)
+		a.refused("POST", network+"?ID=second", "of the second", 423, "first")
+		a.refused("POST", network, "without a lock", 423, "first")
+		a.refused("DELETE", network, "", 423, "first")
+		a.does("GET", network, "", 200)
+		a.does("UNLOCK", network, lockInfo("first"), 200)
+		a.does("POST", network+"?ID=first", "too late", 409)
+		if s.bodies[network] != "of the first" {
+			t.Errorf("the state is %q", s.bodies[network])
+		}
+	})
+}
+
+// Promise: UNLOCK without an ID, which force-unlock sends, is for those whom the server allows it.
+func TestStateIsUnlockedByForceOnlyIfAllowed(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a := serveStates(t, url, time.Hour, s)
+		b := serveStates(t, url, time.Hour, s, statelock.AllowForce(func(r *http.Request) bool {
+			return r.URL.Query().Get("operator") == "yes"
+		}))
+		a.does("LOCK", network, lockInfo("first"), 200)
+		a.does("UNLOCK", network+"?operator=yes", "", 403)
+		b.does("UNLOCK", network, "", 403)
+		a.refused("LOCK", network, lockInfo("second"), 423, "first")
+		b.does("UNLOCK", network+"?operator=yes", "", 200)
+		a.does("LOCK", network, lockInfo("second"), 200)
+	})
+}
+
+// Promise: a lock whose client is gone ends with its time. A write of the holder begins that anew, through any server, and
+// the server that has given the lock does not end it sooner.
+func TestStateIsLockedForItsTimeFromTheLastWrite(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a, b := serveStates(t, url, time.Second, s), serveStates(t, url, time.Hour, s)
+		a.does("LOCK", network, lockInfo("gone"), 200)
+		errtest.None(t, testserver.Until(func() (bool, error) {
+			q, err := b.Admin().Queue(t.Context(), networkLock)
+			return len(q.Holders) == 0, err
+		}))
+		before := a.losses.Load()
+		errtest.None(t, testserver.Until(func() (bool, error) { // a busy machine may take longer than the time of the lock
+			a.does("LOCK", network, lockInfo("first"), 200)
+			r, err := http.Post(b.url+network+"?ID=first", "application/json", strings.NewReader("{}"))
+			if err != nil {
+				return false, err
+			}
+			return r.StatusCode == 200, r.Body.Close()
+		}))
+		errtest.None(t, testserver.Until(func() (bool, error) { return a.losses.Load() > before, nil }))
+		a.refused("LOCK", network, lockInfo("second"), 423, "first")
+		a.does("POST", network+"?ID=first", "{}", 200)
+		b.does("UNLOCK", network, lockInfo("first"), 200)
+	})
+}
+
+// Promise: the context of a write ends when the lock is lost.
+func TestStateWriteIsToldThatTheLockIsLost(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a := serveStates(t, url, time.Hour, s)
+		s.during = func(ctx context.Context) {
+			errtest.Is(t, a.loses(ctx, networkLock, true), nil, "the loss")
+			<-ctx.Done()
+			errtest.Is(t, context.Cause(ctx), interlock.ErrLost, "the context of the write")
+		}
+		a.does("LOCK", network, lockInfo("first"), 200)
+		a.does("POST", network+"?ID=first", "{}", 200)
+	})
+}
+
+// Promise: a lock of another program on the same name is shown as a LockInfo, too.
+func TestStateShowsTheLockOfAnotherProgram(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		a := serveStates(t, url, time.Hour, &states{bodies: map[string]string{}})
+		lease := errtest.Must(a.Mutex(networkLock, interlock.Note("a backup")).Acquire(t.Context()))(t)
+		ticket, _, _ := strings.Cut(lease.ID(), ".")
+		a.refused("LOCK", network, lockInfo("first"), 423, ticket)
+		errtest.None(t, lease.Release())
+	})
+}
+
+// Promise: without a backend the client is asked to try again.
+func TestStateAsksToTryAgainWithoutABackend(t *testing.T) {
+	t.Parallel()
+	redis := errtest.Must(redis.Run(t.TempDir()))(t)
+	c := errtest.Must(interlock.Open(t.Context(), redis.URL(), interlock.TTL(time.Second)))(t) // Close takes as long
+	defer c.Close()
+	h := statelock.New(c, "terraform", time.Hour, &states{bodies: map[string]string{}})
+	redis.Stop()
+	for _, method := range []string{"LOCK", "UNLOCK", "POST"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, network+"?ID=first", strings.NewReader(lockInfo("first"))))
+		if w.Code != 503 {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+}
+
+func Example_terraform() {
+	client, err := interlock.Open(context.Background(), "mem:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	server := httptest.NewServer(statelock.New(client, "terraform", time.Hour, &states{bodies: map[string]string{}}))
+	defer server.Close()
+	for _, id := range []string{"first", "second"} {
+		r, err := http.NewRequest("LOCK", server.URL+"/state/network", strings.NewReader(lockInfo(id)))
+		if err != nil {
+			log.Fatal(err)
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(a.Status)
+		_ = a.Body.Close()
+	}
+	// Output:
+	// 200 OK
+	// 423 Locked
+}

@@ -1,0 +1,129 @@
+// Package statelock adds locks to a server of state for Terraform and OpenTofu (their backend "http"):
+//
+//	http.Handle("/state/", statelock.New(client, "terraform", time.Hour, states))
+//
+// Here states is the handler that the server has for GET, POST and DELETE. The configuration of the backend names one
+// address three times:
+//
+//	backend "http" {
+//	  address        = "https://example.com/state/network"
+//	  lock_address   = "https://example.com/state/network"
+//	  unlock_address = "https://example.com/state/network"
+//	}
+package statelock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Handler answers LOCK and UNLOCK itself, and gives other requests to the handler of the states. It keeps nothing in
+// memory: requests may come to any of several servers, which may be started anew while a state is locked.
+type Handler struct {
+	client *interlock.Client
+	prefix string
+	hold   time.Duration
+	states http.Handler
+	force  func(*http.Request) bool
+}
+
+// Option is an option of a Handler.
+type Option func(*Handler)
+
+// AllowForce lets UNLOCK without the ID of the lock end it, if the function returns true. Terraform's force-unlock sends
+// such a request. Without this option it is refused: any client could do it by mistake.
+func AllowForce(allow func(*http.Request) bool) Option { return func(h *Handler) { h.force = allow } }
+
+// New returns a Handler. The lock of a state is the mutex with the name prefix/path, of the path of the request.
+//
+// Terraform does not renew its lock. So it ends when hold has passed without a write of the state: take longer than
+// the longest plan, and the longest step of an apply. The next client gets it then, and a write of the former one is
+// refused. It is a millisecond to fifty years, as of [interlock.ExpiresAfter].
+func New(c *interlock.Client, prefix string, hold time.Duration, states http.Handler, opts ...Option) *Handler {
+	h := &Handler{client: c, prefix: prefix, hold: hold, states: states}
+	for _, o := range opts {
+		o(h)
+	}
+	return h
+}
+
+// ServeHTTP answers these itself:
+//
+//   - LOCK: 200 if the client has the lock now, also if a request with the same ID had it before, since clients repeat
+//     what has failed. 423 with the LockInfo of the holder if another has it.
+//   - UNLOCK: 200 if the state is not locked now. 409 with the LockInfo of the holder if the ID is another's, and 403
+//     without an ID, unless [AllowForce] allows it.
+//   - A write of a locked state without the ID of its holder (?ID=): 423 with the LockInfo of the holder. With
+//     an ID and without a holder: 409, the lock was lost. All other writes go on to the states. One with the ID of the
+//     holder lets the lock begin its time anew, and its context ends when the lock is lost.
+//
+// 503 says that the backend does not answer, so that the client tries again.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		h.states.ServeHTTP(w, r)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // of the calls of the backend
+	defer cancel()
+	s := &state{h, h.prefix + "/" + strings.Trim(r.URL.Path, "/")}
+	var a answer
+	switch r.Method {
+	case "LOCK", "UNLOCK":
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, driver.MaxNote))
+		if err != nil {
+			a = answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}
+		} else if r.Method == "LOCK" {
+			a = s.lock(ctx, body)
+		} else {
+			a = s.unlock(ctx, body, h.force != nil && h.force(r))
+		}
+	default:
+		var lease *interlock.Lease
+		if lease, a = s.write(ctx, r.URL.Query().Get("ID")); a.status == http.StatusOK {
+			if lease != nil {
+				bound, free := lease.Bind(r.Context())
+				defer free()
+				r = r.WithContext(bound)
+			}
+			h.states.ServeHTTP(w, r)
+			return
+		}
+	}
+	a.write(w)
+}
+
+// answer is a status, and the LockInfo of the holder or a text.
+type answer struct {
+	status int
+	info   []byte
+	text   string
+}
+
+var ok = answer{status: http.StatusOK}
+
+func (a answer) write(w http.ResponseWriter) {
+	if a.info != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(a.status)
+		_, _ = w.Write(a.info)
+	} else if a.status != http.StatusOK {
+		http.Error(w, a.text, a.status)
+	}
+}
+
+func failed(err error) answer {
+	switch {
+	case errors.Is(err, interlock.ErrInvalid):
+		return answer{status: http.StatusBadRequest, text: err.Error()}
+	case interlock.Retryable(err), errors.Is(err, context.DeadlineExceeded):
+		return answer{status: http.StatusServiceUnavailable, text: err.Error()}
+	}
+	return answer{status: http.StatusInternalServerError, text: err.Error()}
+}
