@@ -107,3 +107,83 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 	}
 	busy.Until(t, "the file is unlocked", locks)
 }
+
+// Promise: a ticket with a fixed end that is evicted, and expires sooner by that, does not keep the file locked, though its
+// client makes no call: it is told.
+func TestAnEvictedTicketDoesNotKeepTheFileLocked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	s, _, _ := session(t, dir)
+	other, _, _ := session(t, dir)
+	busy.Until(t, "it listens", func() bool { return s.receive.Load() != nil })
+	o := exchange.Session{ID: exchange.NewID(), TTL: time.Second, Mailbox: s.mailbox}
+	r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Hold: time.Hour}
+	if st, err := s.Join(t.Context(), exchange.Join{Request: r, Session: o}); err != nil || !st.Fixed {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	if _, err := other.Ask(t.Context(), "q", r.ID, driver.Evict); err != nil {
+		t.Fatal(err)
+	}
+	program := s.dir.handle(top, "q")
+	if err := s.dir.open(&program); err != nil {
+		t.Fatal(err)
+	}
+	defer program.close()
+	busy.Until(t, "the file is unlocked", func() bool {
+		_, err := other.Settle(t.Context(), "q")
+		ok, failed := flock.Try(program.file)
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	})
+}
+
+// Promise: a client that is closed gives up its locks at once, though its process goes on.
+func TestAClosedClientUnlocksItsFiles(t *testing.T) {
+	s, locks, closes := session(t, filepath.Join(t.TempDir(), "locks"))
+	program := s.dir.handle(top, "q")
+	if err := s.dir.open(&program); err != nil {
+		t.Fatal(err)
+	}
+	defer program.close()
+	r := request("q")
+	r.Kind = driver.Mutex
+	if ticket, err := locks.Join(t.Context(), r); err != nil || !ticket.Held {
+		t.Fatalf("%+v, %v", ticket, err)
+	}
+	if ok, err := flock.Try(program.file); err != nil || ok {
+		t.Errorf("it holds, and the file is locked for another: %v, %v", ok, err)
+	}
+	closes()
+	if ok, err := flock.Try(program.file); err != nil || !ok {
+		t.Errorf("it is closed, and the file is locked for another: %v, %v", ok, err)
+	}
+}
+
+// Promise: after a reboot all locks are free, but fixed ends stay.
+func TestAfterARebootOnlyFixedEndsStay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	s, locks, _ := session(t, dir)
+	again, _, _ := session(t, dir)
+	again.boot++
+	for queue, hold := range map[string]time.Duration{"leased": 0, "fixed": time.Hour} {
+		r := request(queue)
+		r.Hold = hold
+		if ticket, err := locks.Join(t.Context(), r); err != nil || !ticket.Held {
+			t.Fatalf("%s: %+v, %v", queue, ticket, err)
+		}
+		before, err := s.Read(t.Context(), queue, exchange.Follower{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := again.Read(t.Context(), queue, exchange.Follower{})
+		if err != nil || len(after.Members) != min(1, int(hold)) {
+			t.Errorf("%s: %+v, %v", queue, after.Members, err)
+		}
+		for i, m := range after.Members {
+			if was := before.Members[i]; m.ID != was.ID || (was.Left-m.Left).Abs() > time.Minute {
+				t.Errorf("%s: it is %+v, and was %+v", queue, m, was)
+			}
+		}
+	}
+}
