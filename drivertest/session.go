@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
+	"github.com/interlock-go/interlock/internal/testserver"
 )
 
 var _ = rules.Add(rule{Name: "SessionIDs", Says: []string{
@@ -193,8 +194,8 @@ const sharedAtMost = 10
 
 // Waits that have ended and drivers that are closed leave nothing behind.
 var _ = rules.Add(rule{Name: "NoLeftovers", Alone: true, Says: []string{closeFrees}}, func(t *trial) {
-	a := t.client()
-	a.hold(t.exclusive("q"))
+	holder, leave := t.guest()
+	t.session(holder, 10*limit).hold(t.exclusive("q"))
 	round := func() {
 		d, shut := t.guest()
 		b := t.session(d, t.TTL)
@@ -223,13 +224,28 @@ var _ = rules.Add(rule{Name: "NoLeftovers", Alone: true, Says: []string{closeFre
 		}
 		err := leaked(before, within)
 		if err == nil {
-			return
+			break
 		}
 		t.FatalIf(grown == most,
 			"%d goroutines became %d, %d times: %v", goroutines, runtime.NumGoroutine(), grown+1, err)
 		within = leakLimit
 		t.Allow(0)
 	}
+	if t.world.Via == nil {
+		return
+	}
+	t.OK(leave(), "Close") // what it has begun meanwhile is not left behind by others
+	before := goleak.IgnoreCurrent()
+	n := &suite.Network{TB: t}
+	d, err := t.world.Via(t.Ctx, n.At)
+	t.OK(err, "open a driver")
+	t.session(d, 10*limit).hold(t.exclusive("r"))
+	time.Sleep(3 * time.Second / 2) // clients try for longer to restore a connection that has lasted
+	n.Each(func(p *testserver.Proxy) { p.Refuse(true); p.Cut() })
+	time.Sleep(50 * time.Millisecond)
+	_ = d.Close()
+	n.Each((*testserver.Proxy).Close)
+	t.OK(leaked(before, leakLimit), "leave nothing behind while the backend is away")
 })
 
 var _ = rules.Add(rule{Name: "Check", Says: []string{
