@@ -83,6 +83,7 @@ type trial struct {
 
 	variant string
 	world   drivertest.World
+	machine pulse // of this process
 }
 
 // The ways in which a rule is checked.
@@ -106,6 +107,9 @@ func check(tb testing.TB, r rule, b Backend, variant string) {
 		w := b.World(tb)
 		f := r.Begin(tb, "interlock", b.Simulated, suite.Patience(b.Simulated))
 		t := &trial{Trial: f, Backend: b, variant: variant, world: w}
+		if !b.Simulated {
+			t.Later(t.machine.feel(t, nil))
+		}
 		t.AtEnd = t.nothingLeft
 		return f, t
 	})
@@ -234,7 +238,11 @@ func (t *trial) acquire(l *interlock.Lock) *interlock.Lease {
 
 func (t *trial) release(leases ...*interlock.Lease) {
 	for _, l := range leases {
-		t.OK(l.Release(), "release %s", l.Name())
+		err := l.Release()
+		if errors.Is(err, interlock.ErrLost) && t.machine.load() > t.TTL/5 {
+			t.Slow("this process stood still for %v: release %s: %v", t.machine.load(), l.Name(), err)
+		}
+		t.OK(err, "release %s", l.Name())
 	}
 }
 
