@@ -51,7 +51,7 @@ func each(t *testing.T, test func(t *testing.T, url string)) {
 // instance is one of several that share a backend, with a client of its own.
 type instance struct {
 	*interlock.Client
-	losses atomic.Int64
+	losses, grants atomic.Int64
 }
 
 // open starts an instance. Its leases are not lost because the machine is busy.
@@ -60,8 +60,11 @@ func open(t *testing.T, url string) *instance {
 	i := &instance{}
 	i.Client = errtest.Must(interlock.Open(t.Context(), url, interlock.TTL(time.Minute),
 		interlock.Observe(func(_ context.Context, e interlock.Event) {
-			if e.Kind == interlock.EventLost {
+			switch e.Kind {
+			case interlock.EventLost:
 				i.losses.Add(1)
+			case interlock.EventAcquired, interlock.EventHandedOver:
+				i.grants.Add(1)
 			}
 		})))(t)
 	t.Cleanup(func() { i.Close() })
@@ -85,6 +88,11 @@ func (i *instance) loses(ctx context.Context, name string, force bool) error {
 	return testserver.Until(func() (bool, error) { return i.losses.Load() > before, nil })
 }
 
+// granted waits until the instance has had so many grants.
+func (i *instance) granted(n int64) error {
+	return testserver.Until(func() (bool, error) { return i.grants.Load() >= n, nil })
+}
+
 // waiting waits until so many wait for a lock.
 func (i *instance) waiting(ctx context.Context, name string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, busy.Bound(time.Minute))
@@ -106,6 +114,17 @@ func (i *instance) free(t *testing.T, name string) {
 		return
 	}
 	errtest.None(t, lease.Release())
+}
+
+// ended waits until the context of a job ends, and returns why.
+func ended(ctx context.Context) error {
+	limit := busy.Bound(time.Minute)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(limit):
+		return fmt.Errorf("the context has not ended within %v", limit)
+	}
 }
 
 // asHolder is the variable that makes a process of the test binary one that holds a lock until it is killed.

@@ -119,8 +119,7 @@ func TestCronTellsTheJobThatTheLockIsLost(t *testing.T) {
 		c, log := open(t, url), make(entries, 10)
 		table(c.Client, log, cronlock.Func(func(ctx context.Context) {
 			errtest.Is(t, c.loses(ctx, "report", true), nil, "the loss")
-			<-ctx.Done()
-			errtest.Is(t, context.Cause(ctx), interlock.ErrLost, "the context of the job")
+			errtest.Is(t, ended(ctx), interlock.ErrLost, "the context of the job")
 		})).Run()
 		log.has(t, "lock lost", interlock.ErrLost)
 	})

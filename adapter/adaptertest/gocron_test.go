@@ -151,8 +151,7 @@ func TestGocronTellsTheJobThatTheLockIsLost(t *testing.T) {
 				t.Error("the job has no token")
 			}
 			errtest.Is(t, c.loses(ctx, "report", true), nil, "the loss")
-			<-ctx.Done()
-			told <- context.Cause(ctx)
+			told <- ended(ctx)
 			<-end
 			return nil
 		}), report.Option())
@@ -261,8 +260,7 @@ func TestGocronLeadershipPassesOnWhenTheWorkHasEnded(t *testing.T) {
 		began, told, end := make(chan struct{}, 1), make(chan error, 1), make(chan struct{})
 		j := schedule(t, first.Bind(func(ctx context.Context) error {
 			began <- struct{}{}
-			<-ctx.Done()
-			told <- context.Cause(ctx)
+			told <- ended(ctx)
 			<-end
 			return nil
 		}), gocron.WithName("job"), gocron.WithDistributedElector(first))
@@ -291,7 +289,7 @@ func TestGocronTellsTheJobThatTheLeadershipIsLost(t *testing.T) {
 		c.leads(t)
 		j := schedule(t, c.Bind(func(ctx context.Context) error {
 			errtest.Is(t, c.loses(ctx, "scheduler", true), nil, "the loss")
-			<-ctx.Done()
+			errtest.Is(t, ended(ctx), interlock.ErrLost, "the context of the job")
 			return nil
 		}), gocron.WithName("job"), gocron.WithDistributedElector(c))
 		j.run(t)

@@ -223,8 +223,7 @@ func TestStateWriteIsToldThatTheLockIsLost(t *testing.T) {
 		a := serveStates(t, url, time.Hour, s)
 		s.during = func(ctx context.Context) {
 			errtest.Is(t, a.loses(ctx, networkLock, true), nil, "the loss")
-			<-ctx.Done()
-			errtest.Is(t, context.Cause(ctx), interlock.ErrLost, "the context of the write")
+			errtest.Is(t, ended(ctx), interlock.ErrLost, "the context of the write")
 		}
 		a.does("LOCK", network, lockInfo("first"), 200)
 		a.does("POST", network+"?ID=first", "{}", 200)
