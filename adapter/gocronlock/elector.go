@@ -33,10 +33,11 @@ func NewElector(c *interlock.Client, name string, opts ...interlock.Option) *Ele
 // instance leads when ctx has ended and the work of Bind has returned. Jobs without Bind are not waited for: shut the
 // scheduler down first.
 func (e *Elector) Lead(ctx context.Context) error {
+	var none context.Context
 	return e.election.Lead(ctx, "", func(ctx context.Context) error {
 		e.set(ctx)
 		<-ctx.Done()
-		e.set(nil) // when the work has returned
+		e.set(none) // when the work has returned
 		return context.Cause(ctx)
 	})
 }
