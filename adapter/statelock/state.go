@@ -48,11 +48,24 @@ func (s *state) holder(ctx context.Context) (*holder, error) {
 	return h, err
 }
 
-// again waits for a moment, since what was read of the lock was not so any more; false if the time is over.
-func again(ctx context.Context) bool { return backoff.Sleep(ctx, 20*time.Millisecond) == nil }
-
-// late is the answer then.
-var late = answer{status: http.StatusServiceUnavailable, text: "the lock changes hands; try again"}
+// decide has act answer for the holder as it is now, and again if that has changed meanwhile: an error that wraps ErrLost
+// or ErrBusy.
+func (s *state) decide(ctx context.Context, act func(*holder) (answer, error)) answer {
+	for {
+		h, err := s.holder(ctx)
+		if err != nil {
+			return failed(err)
+		}
+		a, err := act(h)
+		if err == nil {
+			return a
+		}
+		changed := errors.Is(err, interlock.ErrLost) || errors.Is(err, interlock.ErrBusy)
+		if !changed || backoff.Sleep(ctx, 20*time.Millisecond) != nil {
+			return failed(err)
+		}
+	}
+}
 
 // lock takes the lock for the client that has sent this LockInfo.
 func (s *state) lock(ctx context.Context, info []byte) answer {
@@ -60,85 +73,57 @@ func (s *state) lock(ctx context.Context, info []byte) answer {
 	if id == "" {
 		return answer{status: http.StatusBadRequest, text: "LOCK needs a LockInfo with an ID"}
 	}
-	for more := true; more; more = again(ctx) {
-		_, err := s.client.Mutex(s.name, interlock.ExpiresAfter(s.hold), interlock.Note(string(info))).TryAcquire(ctx)
-		if err == nil {
-			return ok // the lease stays until UNLOCK, or its end
-		}
-		if !errors.Is(err, interlock.ErrBusy) {
-			return failed(err)
-		}
-		switch h, err := s.holder(ctx); {
-		case err != nil:
-			return failed(err)
-		case h == nil: // it has just ended
+	return s.decide(ctx, func(h *holder) (answer, error) {
+		switch {
+		case h == nil: // the lease stays until UNLOCK, or its end
+			_, err := s.client.Mutex(s.name, interlock.ExpiresAfter(s.hold), interlock.Note(string(info))).TryAcquire(ctx)
+			return ok, err
 		case h.id == id:
-			return ok
-		default:
-			return answer{status: http.StatusLocked, info: h.info}
+			return ok, nil
 		}
-	}
-	return late
+		return answer{status: http.StatusLocked, info: h.info}, nil
+	})
 }
 
 // unlock ends the lock of the client that has sent this LockInfo, or without a LockInfo any lock, by force.
 func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 	id := idOf(info)
-	if id == "" && len(bytes.TrimSpace(info)) > 0 {
+	switch {
+	case id == "" && len(bytes.TrimSpace(info)) > 0:
 		return answer{status: http.StatusBadRequest, text: "UNLOCK needs a LockInfo with an ID"}
-	}
-	if id == "" && !force {
+	case id == "" && !force:
 		return answer{status: http.StatusForbidden, text: "UNLOCK without the ID of the lock is not allowed here"}
 	}
-	for more := true; more; more = again(ctx) {
-		h, err := s.holder(ctx)
-		switch {
-		case err != nil:
-			return failed(err)
-		case h == nil:
-			return ok
-		case id != "" && h.id != id:
-			return answer{status: http.StatusConflict, info: h.info}
+	return s.decide(ctx, func(h *holder) (answer, error) {
+		if h == nil {
+			return ok, nil
+		} else if id != "" && h.id != id {
+			return answer{status: http.StatusConflict, info: h.info}, nil
 		}
 		lease, err := s.client.Adopt(ctx, s.name, h.lease)
 		if err == nil {
 			err = lease.Release()
 		}
-		if err == nil {
-			return ok
-		}
-		if !errors.Is(err, interlock.ErrLost) { // else it may have ended
-			return failed(err)
-		}
-	}
-	return late
+		return ok, err
+	})
 }
 
 // write returns the lease under which the client with the ID may write, for another time of the lock; without a lease the state
 // is not locked, and the client has not asked for a lock.
-func (s *state) write(ctx context.Context, id string) (*interlock.Lease, answer) {
-	for more := true; more; more = again(ctx) {
-		h, err := s.holder(ctx)
+func (s *state) write(ctx context.Context, id string) (lease *interlock.Lease, a answer) {
+	a = s.decide(ctx, func(h *holder) (_ answer, err error) {
 		switch {
-		case err != nil:
-			return nil, failed(err)
 		case h == nil && id == "":
-			return nil, ok
+			return ok, nil
 		case h == nil:
-			return nil, answer{status: http.StatusConflict, text: "the lock was lost: it had ended before this write"}
+			return answer{status: http.StatusConflict, text: "the lock was lost: it had ended before this write"}, nil
 		case h.id != id:
-			return nil, answer{status: http.StatusLocked, info: h.info}
+			return answer{status: http.StatusLocked, info: h.info}, nil
 		}
-		lease, err := s.client.Adopt(ctx, s.name, h.lease)
-		if err == nil {
+		if lease, err = s.client.Adopt(ctx, s.name, h.lease); err == nil {
 			err = lease.Extend(ctx, s.hold)
 		}
-		if err == nil {
-			return lease, ok
-		}
-		if !errors.Is(err, interlock.ErrLost) { // else it may have ended
-			return nil, failed(err)
-		}
-	}
-	return nil, late
+		return ok, err
+	})
+	return lease, a
 }

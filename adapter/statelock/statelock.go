@@ -73,30 +73,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // of the calls of the backend
 	defer cancel()
 	s := &state{h, h.prefix + "/" + strings.Trim(r.URL.Path, "/")}
-	var a answer
-	switch r.Method {
-	case "LOCK", "UNLOCK":
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, driver.MaxNote))
-		if err != nil {
-			a = answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}
-		} else if r.Method == "LOCK" {
-			a = s.lock(ctx, body)
-		} else {
-			a = s.unlock(ctx, body, h.force != nil && h.force(r))
-		}
-	default:
-		var lease *interlock.Lease
-		if lease, a = s.write(ctx, r.URL.Query().Get("ID")); a.status == http.StatusOK {
-			if lease != nil {
-				bound, free := lease.Bind(r.Context())
-				defer free()
-				r = r.WithContext(bound)
-			}
-			h.states.ServeHTTP(w, r)
+	if r.Method != "LOCK" && r.Method != "UNLOCK" {
+		lease, a := s.write(ctx, r.URL.Query().Get("ID"))
+		if a.status != http.StatusOK {
+			a.write(w)
 			return
 		}
+		if lease != nil {
+			bound, free := lease.Bind(r.Context())
+			defer free()
+			r = r.WithContext(bound)
+		}
+		h.states.ServeHTTP(w, r)
+		return
 	}
-	a.write(w)
+	info, err := io.ReadAll(http.MaxBytesReader(w, r.Body, driver.MaxNote))
+	switch {
+	case err != nil:
+		answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}.write(w)
+	case r.Method == "LOCK":
+		s.lock(ctx, info).write(w)
+	default:
+		s.unlock(ctx, info, h.force != nil && h.force(r)).write(w)
+	}
 }
 
 // answer is a status, and the LockInfo of the holder or a text.
@@ -119,11 +118,11 @@ func (a answer) write(w http.ResponseWriter) {
 }
 
 func failed(err error) answer {
-	switch {
-	case errors.Is(err, interlock.ErrInvalid):
-		return answer{status: http.StatusBadRequest, text: err.Error()}
-	case interlock.Retryable(err), errors.Is(err, context.DeadlineExceeded):
-		return answer{status: http.StatusServiceUnavailable, text: err.Error()}
+	status := http.StatusInternalServerError
+	if errors.Is(err, interlock.ErrInvalid) {
+		status = http.StatusBadRequest
+	} else if interlock.Retryable(err) || errors.Is(err, context.DeadlineExceeded) {
+		status = http.StatusServiceUnavailable
 	}
-	return answer{status: http.StatusInternalServerError, text: err.Error()}
+	return answer{status: status, text: err.Error()}
 }
