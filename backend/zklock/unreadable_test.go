@@ -13,9 +13,9 @@ func TestANodeThatNobodyMayReadHidesNoOther(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	d := opened(t, s.Addr)
-	a := session(t, d, 4*time.Second)
+	a := session(t, d, 40*time.Second)
 	holds(t, a, aMutex("well"))
-	_, conn := given(t, 4*time.Second, s.Addr)
+	_, conn := given(t, 40*time.Second, s.Addr)
 	id := "00000000-0000-0000-0000-000000000000"
 	for _, path := range []string{"/a/queue", "/a/ticket/_c_" + id + "-mutex-lock-0000000000", "/a/plain/x", "/a/zz/y/z"} {
 		for i := 3; i < len(path); i++ {
