@@ -368,6 +368,7 @@ func OK(t testing.TB, err error) {
 	for f, more := frames.Next(); more; f, more = frames.Next() {
 		if strings.HasSuffix(f.File, "_test.go") {
 			t.Fatalf("%v\n\tat %s:%d", err, filepath.Base(f.File), f.Line)
+			return
 		}
 	}
 	t.Fatal(err)
