@@ -1,7 +1,6 @@
 package flock
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -29,6 +28,7 @@ func Holdings() []Holding {
 }
 
 func holdings(text string) (all []Holding) {
+	exclusive := map[Holding]bool{}
 	for line := range strings.Lines(text) {
 		// 1: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120
 		f := strings.Fields(line)
@@ -41,12 +41,18 @@ func holdings(text string) (all []Holding) {
 		}
 		pid, _ := strconv.Atoi(f[4])
 		h := Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid}
-		var major, minor uint64
-		_, _ = fmt.Sscanf(f[5], "%x:%x:%d", &major, &minor, &h.File.Ino)
+		device, inode, _ := strings.Cut(f[5], ":")
+		device2, inode, _ := strings.Cut(inode, ":")
+		major, _ := strconv.ParseUint(device, 16, 32)
+		minor, _ := strconv.ParseUint(device2, 16, 32)
+		h.File.Ino, _ = strconv.ParseUint(inode, 10, 64)
 		h.File.Dev = major&0xfff<<8 | major&^0xfff<<32 | minor&0xff | minor&^0xff<<12
 		// A line comes again if locks come while the kernel tells of them, and only one can be this.
-		if h.Kind == "FLOCK" && h.Exclusive && !h.Waits && slices.Contains(all, h) {
-			continue
+		if h.Kind == "FLOCK" && h.Exclusive && !h.Waits {
+			if exclusive[h] {
+				continue
+			}
+			exclusive[h] = true
 		}
 		all = append(all, h)
 	}
