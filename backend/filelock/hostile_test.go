@@ -51,10 +51,19 @@ func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
 func TestAStoppedHolderKeepsItsLock(t *testing.T) {
 	dir := newDir(t)
 	cmd, _ := start(t, hold, dir)
-	ok(t, cmd.Process.Signal(syscall.SIGSTOP))
 	l := open(t, dir).Mutex("x")
-	_, err := l.TryAcquire(t.Context())
-	is(t, err, interlock.ErrBusy)
+	busy.Until(t, "it stops between two transactions", func() bool { // in one it keeps all others from the row
+		ok(t, cmd.Process.Signal(syscall.SIGSTOP))
+		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Second))
+		defer cancel()
+		_, err := l.TryAcquire(ctx)
+		if errors.Is(err, interlock.ErrBusy) {
+			return true
+		}
+		is(t, err, context.DeadlineExceeded)
+		ok(t, cmd.Process.Signal(syscall.SIGCONT))
+		return false
+	})
 	if !refused(t, "-n", filepath.Join(dir, "x")) {
 		t.Error("flock gets the file")
 	}
