@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,19 +147,27 @@ func openHolder(url string) (*interlock.Client, error) {
 // startHolder starts a process that holds, and returns how it is killed.
 func startHolder(t *testing.T, role, url string) (kill func()) {
 	t.Helper()
+	p, said := begin(t, role, url)
+	if line := errtest.Received(t, "the other process", said); line != holding {
+		t.Fatalf("the other process: %s", line)
+	}
+	return p.Kill
+}
+
+// begin starts a process, and returns the lines that it says.
+func begin(t *testing.T, role, url string) (*testserver.Process, <-chan string) {
+	t.Helper()
 	cmd := exec.Command(errtest.Must(os.Executable())(t))
 	cmd.Env = append(os.Environ(), asHolder+"="+role, asHolder+"_URL="+url)
 	cmd.Stderr = os.Stderr
 	out := errtest.Must(cmd.StdoutPipe())(t)
 	p := errtest.Must(testserver.Begin(cmd))(t)
 	t.Cleanup(p.Kill)
-	said := make(chan string, 1)
+	said := make(chan string, 10)
 	go func() {
-		line, _ := bufio.NewReader(out).ReadString('\n')
-		said <- strings.TrimSpace(line)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			said <- lines.Text()
+		}
 	}()
-	if line := errtest.Received(t, "the other process", said); line != holding {
-		t.Fatalf("the other process: %s", line)
-	}
-	return p.Kill
+	return p, said
 }

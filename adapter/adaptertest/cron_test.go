@@ -163,3 +163,12 @@ func Example_cron() {
 	table.Entry(id).WrappedJob.Run() // else at three o'clock
 	// Output: the report, under token true
 }
+
+// Promise: a wrapper without a log skips a run as others do.
+func TestCronSkipsWithoutALog(t *testing.T) {
+	t.Parallel()
+	c := open(t, redis.Lend(t).URL())
+	lease := errtest.Must(c.Mutex("report").Acquire(t.Context()))(t)
+	cronlock.New(c.Client, "report", nil)(cron.FuncJob(func() { t.Error("it runs") })).Run()
+	errtest.None(t, lease.Release())
+}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -278,6 +281,48 @@ func TestGocronLeadershipPassesOnWhenTheWorkHasEnded(t *testing.T) {
 		j.ends(t, nil)
 		errtest.Is(t, errtest.Received(t, "Lead", first.ended), context.Canceled, "Lead")
 		second.leads(t)
+	})
+}
+
+func init() {
+	holders["elector"] = func(url string) error {
+		c, err := openHolder(url)
+		if err != nil {
+			return err
+		}
+		e := gocronlock.NewElector(c, "scheduler")
+		go e.Lead(context.Background())
+		if err := testserver.Until(func() (bool, error) { return e.IsLeader(context.Background()) == nil, nil }); err != nil {
+			return err
+		}
+		fmt.Println(holding)
+		stops := time.Now()
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		for time.Since(stops) < time.Second/2 { // this thread may go on for a moment
+		}
+		if err := e.IsLeader(context.Background()); err != nil {
+			fmt.Println(err)
+		} else {
+			fmt.Println("it leads")
+		}
+		select {}
+	}
+}
+
+// Promise: an instance that stood still while another began to lead does not take itself for the leader when it goes on.
+func TestGocronStoppedLeaderDoesNotLeadWhenItGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		p, said := begin(t, "elector", url)
+		if line := errtest.Received(t, "the other process", said); line != holding {
+			t.Fatalf("the other process: %s", line)
+		}
+		next := stand(t, url)
+		defer next.stop()
+		next.leads(t)
+		errtest.None(t, p.Resume())
+		if line := errtest.Received(t, "what it takes itself for", said); !strings.Contains(line, "does not lead") {
+			t.Errorf("it says: %s", line)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package adaptertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -52,7 +53,11 @@ type stateServer struct {
 
 func serveStates(t *testing.T, url string, hold time.Duration, s *states, opts ...statelock.Option) stateServer {
 	t.Helper()
-	i := open(t, url)
+	return open(t, url).serveStates(t, hold, s, opts...)
+}
+
+func (i *instance) serveStates(t *testing.T, hold time.Duration, s *states, opts ...statelock.Option) stateServer {
+	t.Helper()
 	server := httptest.NewServer(statelock.New(i.Client, "terraform", hold, s, opts...))
 	t.Cleanup(server.Close)
 	return stateServer{t, i, server.URL}
@@ -172,11 +177,14 @@ func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
 	})
 }
 
-// Promise: UNLOCK without an ID, which force-unlock sends, is for those whom the server allows it.
+// Promise: UNLOCK without an ID, which force-unlock sends, is for those whom the server allows it. The next client gets the
+// lock when the context of a write that was under way has ended.
 func TestStateIsUnlockedByForceOnlyIfAllowed(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		s := &states{bodies: map[string]string{}}
-		a := serveStates(t, url, time.Hour, s)
+		first := &instance{Client: errtest.Must(interlock.Open(t.Context(), url, interlock.TTL(2*time.Second)))(t)}
+		t.Cleanup(func() { first.Close() })
+		a := first.serveStates(t, time.Hour, s)
 		b := serveStates(t, url, time.Hour, s, statelock.AllowForce(func(r *http.Request) bool {
 			return r.URL.Query().Get("operator") == "yes"
 		}))
@@ -184,8 +192,27 @@ func TestStateIsUnlockedByForceOnlyIfAllowed(t *testing.T) {
 		a.does("UNLOCK", network+"?operator=yes", "", 403)
 		b.does("UNLOCK", network, "", 403)
 		a.refused("LOCK", network, lockInfo("second"), 423, "first")
+		writes, wrote := make(chan struct{}), make(chan struct{})
+		s.during = func(ctx context.Context) {
+			close(writes)
+			<-ctx.Done()
+			close(wrote)
+		}
+		go func() { _, _ = http.Post(a.url+network+"?ID=first", "application/json", strings.NewReader("{}")) }()
+		errtest.Received(t, "the write", writes)
 		b.does("UNLOCK", network+"?operator=yes", "", 200)
-		a.does("LOCK", network, lockInfo("second"), 200)
+		errtest.None(t, testserver.Until(func() (bool, error) {
+			_, err := b.Mutex(networkLock).TryAcquire(t.Context())
+			if errors.Is(err, interlock.ErrBusy) {
+				return false, nil
+			}
+			return true, err
+		}))
+		select {
+		case <-wrote:
+		default:
+			t.Error("the lock is another's, and the context of the write has not ended")
+		}
 	})
 }
 
@@ -239,6 +266,49 @@ func TestStateShowsTheLockOfAnotherProgram(t *testing.T) {
 		a.refused("LOCK", network, lockInfo("first"), 423, ticket)
 		errtest.None(t, lease.Release())
 	})
+}
+
+// Promise: the lock of another program keeps out every write, and no client ends or prolongs it, also one that has a fixed
+// end as those of Terraform have.
+func TestStateIsNotWrittenUnderTheLockOfAnotherProgram(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		allow := statelock.AllowForce(func(*http.Request) bool { return true })
+		a := serveStates(t, url, time.Hour, &states{bodies: map[string]string{}}, allow)
+		for _, o := range []interlock.Option{interlock.Note("a backup"), interlock.ExpiresAfter(2 * time.Hour)} {
+			lease := errtest.Must(a.Mutex(networkLock, o).Acquire(t.Context()))(t)
+			ticket, _, _ := strings.Cut(lease.ID(), ".")
+			until := lease.Deadline()
+			for _, path := range []string{network, network + "?ID=first", network + "?ID=" + ticket} {
+				a.does("POST", path, "{}", 423)
+				a.does("DELETE", path, "", 423)
+			}
+			a.does("UNLOCK", network, "", 409)
+			a.does("UNLOCK", network, lockInfo("first"), 409)
+			if at := lease.Deadline(); lease.Err() != nil || until.Sub(at) > time.Minute {
+				t.Errorf("the lock ends at %v, not at %v: %v", at, until, lease.Err())
+			}
+			errtest.None(t, lease.Release())
+		}
+	})
+}
+
+// Promise: a server of one state has it at "/", and a time that no lock has is refused at once.
+func TestStateAtTheRootAndWrongTimes(t *testing.T) {
+	t.Parallel()
+	a := serveStates(t, redis.Lend(t).URL(), time.Hour, &states{bodies: map[string]string{}})
+	a.does("LOCK", "/", lockInfo("first"), 200)
+	a.does("POST", "/?ID=first", "{}", 200)
+	a.refused("POST", "/", "{}", 423, "first")
+	for _, hold := range []time.Duration{0, -time.Second, 1_000_000 * time.Hour} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a lock for %v", hold)
+				}
+			}()
+			statelock.New(a.Client, "terraform", hold, nil)
+		}()
+	}
 }
 
 // Promise: without a backend the client is asked to try again.

@@ -89,7 +89,7 @@ func (l *Locker) RenewLockLease(ctx context.Context, name string, _ time.Duratio
 }
 
 // Unlock releases the lock, whether or not the context has ended, within one TTL even if the backend is away. The
-// error wraps [interlock.ErrLost] if the lock was lost before; CertMagic logs it. A name that is not locked is
+// error wraps [interlock.ErrLost] if the lock was lost before, or ran out before the backend had it back; CertMagic logs it. A name that is not locked is
 // not an error: CertMagic unlocks again what it has cleaned up.
 func (l *Locker) Unlock(_ context.Context, name string) error {
 	if err := l.leases.Release(l.lock(name).Name()); !errors.Is(err, interlock.ErrReleased) {

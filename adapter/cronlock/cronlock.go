@@ -23,11 +23,14 @@ import (
 //
 // The log is told "skip" for information if another has the lock (error wraps [interlock.ErrBusy]), and as an error if that
 // is not known, such as [interlock.ErrUnavailable]; and "lock lost" as an error, after the job, if it worked without
-// the lock at last.
+// the lock at last. Without a log, nil, it is told to [cron.DefaultLogger].
 //
 // The clocks of the instances differ, and cron starts a job on each by its own. [interlock.AtLeast] keeps the other
 // instances out although the job has ended: for longer than clocks differ, and for less than the time between two runs.
 func New(c *interlock.Client, name string, log cron.Logger, opts ...interlock.Option) cron.JobWrapper {
+	if log == nil {
+		log = cron.DefaultLogger
+	}
 	lock := c.Mutex(name, opts...).With(interlock.Wait(0)) // if it waited, each instance would run the job
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {

@@ -61,7 +61,8 @@ func (e *Elector) IsLeader(context.Context) error {
 // begin keeps the leadership from passing on until done is called.
 func (e *Elector) begin() (leading context.Context, done func(), err error) {
 	if e.working.TryRLock() { // else it ends
-		if e.leading != nil && e.leading.Err() == nil {
+		// In a process that stood still the lease is over before the context is.
+		if e.leading != nil && e.leading.Err() == nil && interlock.LeaseFrom(e.leading).Remaining() > 0 {
 			return e.leading, e.working.RUnlock, nil
 		}
 		e.working.RUnlock()

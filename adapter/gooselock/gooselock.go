@@ -47,8 +47,8 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 }
 
 // Unlock releases the lock, whether or not the context has ended, within one TTL even if the backend is away. The
-// error wraps [interlock.ErrLost] if the lock was lost before, and [interlock.ErrReleased] if it is not
-// locked.
+// error wraps [interlock.ErrLost] if the lock was lost before, or ran out before the backend had it back, and
+// [interlock.ErrReleased] if it is not locked.
 func (l *Locker) Unlock(context.Context, *sql.DB) error {
 	return l.leases.Release(l.lock.Name())
 }

@@ -21,7 +21,7 @@ type state struct {
 // holder is the client that has locked a state.
 type holder struct {
 	lease string // its ID
-	id    string // of the LockInfo
+	id    string // of the LockInfo; "": it is another program
 	info  []byte // the LockInfo in JSON, which is the note of the lease
 }
 
@@ -79,13 +79,24 @@ func (s *state) lock(ctx context.Context, info []byte) answer {
 			_, err := s.client.Mutex(s.name, interlock.ExpiresAfter(s.hold), interlock.Note(string(info))).TryAcquire(ctx)
 			return ok, err
 		case h.id == id:
-			return ok, nil
+			_, err := s.renew(ctx, h)
+			return ok, err
 		}
 		return answer{status: http.StatusLocked, info: h.info}, nil
 	})
 }
 
-// unlock ends the lock of the client that has sent this LockInfo, or without a LockInfo any lock, by force.
+// renew begins the time of a lock anew.
+func (s *state) renew(ctx context.Context, h *holder) (*interlock.Lease, error) {
+	lease, err := s.client.Adopt(ctx, s.name, h.lease)
+	if err == nil {
+		err = lease.Extend(ctx, s.hold)
+	}
+	return lease, err
+}
+
+// unlock ends the lock of the client that has sent this LockInfo, or without a LockInfo the lock of any client, by
+// force: it is evicted, since a write may be under way at another server, which learns of it with its next heartbeat.
 func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 	id := idOf(info)
 	switch {
@@ -95,10 +106,13 @@ func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 		return answer{status: http.StatusForbidden, text: "UNLOCK without the ID of the lock is not allowed here"}
 	}
 	return s.decide(ctx, func(h *holder) (answer, error) {
-		if h == nil {
+		switch {
+		case h == nil:
 			return ok, nil
-		} else if id != "" && h.id != id {
+		case h.id == "" || id != "" && h.id != id:
 			return answer{status: http.StatusConflict, info: h.info}, nil
+		case id == "":
+			return ok, s.client.Admin().Evict(ctx, s.name, h.lease, false)
 		}
 		lease, err := s.client.Adopt(ctx, s.name, h.lease)
 		if err == nil {
@@ -117,12 +131,10 @@ func (s *state) write(ctx context.Context, id string) (lease *interlock.Lease, a
 			return ok, nil
 		case h == nil:
 			return answer{status: http.StatusConflict, text: "the lock was lost: it had ended before this write"}, nil
-		case h.id != id:
+		case h.id == "" || h.id != id:
 			return answer{status: http.StatusLocked, info: h.info}, nil
 		}
-		if lease, err = s.client.Adopt(ctx, s.name, h.lease); err == nil {
-			err = lease.Extend(ctx, s.hold)
-		}
+		lease, err = s.renew(ctx, h)
 		return ok, err
 	})
 	return lease, a

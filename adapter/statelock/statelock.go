@@ -15,6 +15,7 @@ package statelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -34,19 +35,26 @@ type Handler struct {
 	force  func(*http.Request) bool
 }
 
+const fiftyYears = 50 * 365 * 24 * time.Hour
+
 // Option is an option of a Handler.
 type Option func(*Handler)
 
-// AllowForce lets UNLOCK without the ID of the lock end it, if the function returns true. Terraform's force-unlock sends
-// such a request. Without this option it is refused: any client could do it by mistake.
+// AllowForce lets UNLOCK with an empty body end the lock, if the function returns true. Terraform's force-unlock sends
+// such a request. Without this option it is refused: any client could do it by mistake. The lock passes on one TTL of the
+// client later, when no server goes on with a write of the holder.
 func AllowForce(allow func(*http.Request) bool) Option { return func(h *Handler) { h.force = allow } }
 
-// New returns a Handler. The lock of a state is the mutex with the name prefix/path, of the path of the request.
+// New returns a Handler. The lock of a state is the mutex with the name prefix/path, of the path of the request, or
+// prefix for the path "/". A path that makes no name of a lock has no state that can be written.
 //
-// Terraform does not renew its lock. So it ends when hold has passed without a write of the state: take longer than
-// the longest plan, and the longest step of an apply. The next client gets it then, and a write of the former one is
-// refused. It is a millisecond to fifty years, as of [interlock.ExpiresAfter].
+// Terraform does not renew its lock. So it ends when hold has passed since LOCK, or since the last write of the state:
+// take longer than the longest plan, and the longest step of an apply. The next client gets it then, and a write of the
+// former one is refused. Hold is a millisecond to fifty years, as of [interlock.ExpiresAfter]; New panics otherwise.
 func New(c *interlock.Client, prefix string, hold time.Duration, states http.Handler, opts ...Option) *Handler {
+	if hold < time.Millisecond || hold > fiftyYears {
+		panic(fmt.Sprintf("statelock: a lock cannot be held for %v: take a millisecond to fifty years", hold))
+	}
 	h := &Handler{client: c, prefix: prefix, hold: hold, states: states}
 	for _, o := range opts {
 		o(h)
@@ -57,14 +65,15 @@ func New(c *interlock.Client, prefix string, hold time.Duration, states http.Han
 // ServeHTTP answers these itself:
 //
 //   - LOCK: 200 if the client has the lock now, also if a request with the same ID had it before, since clients repeat
-//     what has failed. 423 with the LockInfo of the holder if another has it.
-//   - UNLOCK: 200 if the state is not locked now. 409 with the LockInfo of the holder if the ID is another's, and 403
-//     without an ID, unless [AllowForce] allows it.
+//     what has failed: the time begins anew. 423 with the LockInfo of the holder if another has it.
+//   - UNLOCK: 200 if the client does not have the lock now. 409 with the LockInfo of the holder if the ID is another's, or
+//     the holder another program, whose lock only its own means and interlock evict end. 403 with an empty body, unless
+//     [AllowForce] allows it.
 //   - A write of a locked state without the ID of its holder (?ID=): 423 with the LockInfo of the holder. With
 //     an ID and without a holder: 409, the lock was lost. All other writes go on to the states. One with the ID of the
 //     holder lets the lock begin its time anew, and its context ends when the lock is lost.
 //
-// 503 says that the backend does not answer, so that the client tries again.
+// A LockInfo has 4096 bytes at most (413). 503 says that the backend does not answer, so that the client tries again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		h.states.ServeHTTP(w, r)
@@ -72,7 +81,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // of the calls of the backend
 	defer cancel()
-	s := &state{h, h.prefix + "/" + strings.Trim(r.URL.Path, "/")}
+	s := &state{h, strings.TrimSuffix(h.prefix+"/"+strings.Trim(r.URL.Path, "/"), "/")}
 	if r.Method != "LOCK" && r.Method != "UNLOCK" {
 		lease, a := s.write(ctx, r.URL.Query().Get("ID"))
 		if a.status != http.StatusOK {

@@ -60,14 +60,14 @@ func (l *Leases) Find(name string) *interlock.Lease {
 }
 
 // Release releases the lease of a name, within its TTL even if the backend is away. The error wraps ErrLost if the
-// lock was lost before, and is ErrReleased if no lease has this name.
+// lock was lost before, or ran out before the backend had it back, and is ErrReleased if no lease has this name.
 func (l *Leases) Release(name string) error {
 	l.mu.Lock()
 	lease := l.leases[name]
 	delete(l.leases, name) // first: the next holder may be in this process
 	l.mu.Unlock()
 	if lease == nil {
-		return fmt.Errorf("release %q: %w", name, interlock.ErrReleased)
+		return fmt.Errorf("release %q: it is not locked: %w", name, interlock.ErrReleased)
 	}
 	return lease.Release()
 }
