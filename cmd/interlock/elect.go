@@ -13,8 +13,9 @@ func newElect(o *options) *cobra.Command {
 	var f jobFlags
 	var value string
 	cmd := &cobra.Command{
-		Use:   "elect [flags] NAME -- COMMAND [ARG]…",
-		Short: "Run a command while leading",
+		Use:        "elect [flags] NAME -- COMMAND [ARG]…",
+		SuggestFor: []string{"leader", "election", "lead"},
+		Short:      "Run a command while leading",
 		Long: `Elect stands for election and runs the command once it leads. When the leadership is
 lost, the command is ended, as by run, and elect stands for election again. When the
 command ends by itself, elect resigns and exits with its status. -n and -w say how long it

@@ -25,7 +25,7 @@ there are gets an error.
 So a number is changed without an end of service: set it, start the programs with the new number
 one after the other, and unset it.`
 	c := group("permits", "Change the number of permits of a semaphore, also while it is in use",
-		&cobra.Command{Use: "get NAME", Short: "Write the number that is in force (exit 66 if there is none)", RunE: o.with(o.getPermits)},
+		&cobra.Command{Use: "get NAME", SuggestFor: []string{"show"}, Short: "Write the number that is in force (exit 66 if there is none)", RunE: o.with(o.getPermits)},
 		&cobra.Command{Use: "set NAME N", Short: "Set the number", Long: "Set sets the number of permits of a semaphore.\n\n" + long, RunE: o.with(o.setPermits)},
 		&cobra.Command{Use: "unset NAME", Short: "Take the number back that was set", RunE: o.with(o.unsetPermits)})
 	c.Long = long

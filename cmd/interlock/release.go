@@ -2,9 +2,15 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
+
+type releasedJSON struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
 
 func newRelease(o *options) *cobra.Command {
 	return &cobra.Command{
@@ -12,7 +18,7 @@ func newRelease(o *options) *cobra.Command {
 		SuggestFor: []string{"unlock"},
 		Short:      "Give a lock back that was taken for a fixed time",
 		Long: `Release gives the lock NAME back, which acquire has taken. ID is what acquire has written, or
-its beginning.
+its beginning. With --json it writes both.
 
 Exit status: 64 if the lock has no fixed end, since a process renews it; 79 if it was gone:
 it has ended, or was released or evicted, and others may have had it since.`,
@@ -23,7 +29,8 @@ it has ended, or was released or evicted, and others may have had it since.`,
 			if err != nil {
 				return err
 			}
-			return until(ctx, l.Release)
+			id, _, _ := strings.Cut(l.ID(), ".")
+			return o.done(until(ctx, l.Release), t, releasedJSON{t.name, id}, "")
 		}),
 	}
 }

@@ -73,6 +73,9 @@ belongs into a file: ps shows that of --url to everybody.
 		if m := negative.FindStringSubmatch(err.Error()); m != nil {
 			return usage("%s: a number of 0 or more is wanted", m[1])
 		}
+		if err.Error() == "unknown flag: --log-format" {
+			return usage("%v: --json has the log in JSON, too", err)
+		}
 		text := notANumber.ReplaceAllString(err.Error(), ": a whole number is wanted")
 		return usage("%s (see %s --help)", text, cmd.CommandPath())
 	})

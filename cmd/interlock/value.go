@@ -32,8 +32,9 @@ type valueJSON struct {
 func valueGet(o *options) *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
-		Use:   "get NAME",
-		Short: "Write the value; --json gives its version too",
+		Use:        "get NAME",
+		SuggestFor: []string{"show"},
+		Short:      "Write the value; --json gives its version too",
 		Long: `Get writes the value and a line feed, on a terminal without what would steer that, or with
 --raw the value alone, as "value set NAME -" reads it; with --json also its version, and
 whether it exists. What is no text is in base64 there. Exit status: 66 if it does not exist.`,

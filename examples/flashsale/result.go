@@ -197,6 +197,7 @@ func Reading(results []Result) (all []string) {
 			say("With lua a consumer was killed that had written an order and not acknowledged it: entries of the Stream that others took over: %d; of these with an order that was there and was not written again: %d.", r.TakenOver, r.Repeated)
 		}
 	}
+	say("left: pieces in the database at the end. per worker: how many each has sold. taken from another: how often the lock went to another worker.")
 	say("%d of %d sales were exact: an order for each of %d pieces, none lost, and no second one for a buyer who clicked twice or asked again.", exact, len(results), results[0].Stock)
 	return all
 }
