@@ -25,7 +25,7 @@ type Driver struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	retired  atomic.Uint64 // exchanges of connections that are closed
-	dialling gate          // of spare
+	dialling turn          // of spare
 
 	mu       sync.Mutex
 	closed   bool
@@ -65,7 +65,7 @@ func (q *lane) learn(data []byte) bool {
 }
 
 func newDriver(c *config) *Driver {
-	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}, dialling: newGate(), memory: driver.SwapMemory + 10*time.Second}
+	d := &Driver{config: c, sessions: map[*session]struct{}{}, lanes: map[string]*lane{}, dialling: make(turn, 1), memory: driver.SwapMemory + 10*time.Second}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -171,10 +171,10 @@ func (d *Driver) link(ctx context.Context) (*link, error) {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	if err := d.dialling.enter(ctx); err != nil {
+	if err := d.dialling.take(ctx); err != nil {
 		return nil, d.failed(err)
 	}
-	defer d.dialling.leave()
+	defer d.dialling.give()
 	if l := d.present(); l != nil {
 		return l, nil
 	}

@@ -29,10 +29,10 @@ func letter(what driver.Demand, queue, id string) string {
 
 // read takes what was put into the session's node, and watches it.
 func (s *session) read(ctx context.Context) {
-	if s.reading.enter(ctx) != nil {
+	if s.reading.take(ctx) != nil {
 		return
 	}
-	defer s.reading.leave()
+	defer s.reading.give()
 	s.mu.Lock()
 	if s.letters != nil {
 		if _, fired := s.letters.fired(); !fired {

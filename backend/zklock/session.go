@@ -36,7 +36,7 @@ type session struct {
 	bell    chan struct{}  // of the keeper
 	renewed atomic.Int64   // when Renew was last called: a driver.Instant
 	post    string         // where demands for its tickets are put
-	reading gate           // of post
+	reading turn           // of post
 	letters *watch         // of post
 	visited driver.Instant // when ghosts were looked for; the keeper's
 
@@ -123,7 +123,7 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 	s := &session{
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
 		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
-		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1), reading: newGate(),
+		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1), reading: make(turn, 1),
 		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl},
 		unsent: recent.IDs{Span: ttl},
 	}
