@@ -243,7 +243,12 @@ var _ = rules.Add(rule{Name: "NoLeftovers", Alone: true, Says: []string{closeFre
 	t.session(d, 10*limit).hold(t.exclusive("r"))
 	time.Sleep(3 * time.Second / 2) // clients try for longer to restore a connection that has lasted
 	n.Each(func(p *testserver.Proxy) { p.Refuse(true); p.Cut() })
-	time.Sleep(50 * time.Millisecond)
+	t.Eventually("a call fails", func() bool {
+		ctx, cancel := context.WithTimeout(t.Ctx, 100*time.Millisecond)
+		defer cancel()
+		_, err := d.Load(ctx, "c")
+		return err != nil
+	})
 	_ = d.Close()
 	n.Each((*testserver.Proxy).Close)
 	t.OK(leaked(before, leakLimit), "leave nothing behind while the backend is away")
