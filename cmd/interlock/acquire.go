@@ -122,9 +122,14 @@ type grantJSON struct {
 	Deadline time.Time `json:"deadline"`
 }
 
+// ticketOf is the ID of a lease as show writes it.
+func ticketOf(l *interlock.Lease) string {
+	id, _, _ := strings.Cut(l.ID(), ".")
+	return id
+}
+
 func grantOf(l *interlock.Lease) grantJSON {
-	id, _, _ := strings.Cut(l.ID(), ".") // as show writes it
-	return grantJSON{l.Name(), id, strconv.FormatUint(l.Token(), 10), l.Deadline()}
+	return grantJSON{l.Name(), ticketOf(l), strconv.FormatUint(l.Token(), 10), l.Deadline()}
 }
 
 // written writes the grant, unless a signal has come, or the lease is over. Where nobody reads,

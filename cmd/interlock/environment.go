@@ -81,8 +81,7 @@ func waitsUnder(ctx context.Context) context.Context {
 func ticketsBy(l *interlock.Lease) string {
 	all := strings.Fields(os.Getenv(ticketsVariable))
 	for _, p := range l.Parts() {
-		id, _, _ := strings.Cut(p.ID(), ".")
-		all = append(all, id)
+		all = append(all, ticketOf(p))
 	}
 	return strings.Join(all, "\n")
 }

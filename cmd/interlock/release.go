@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -29,8 +28,7 @@ it has ended, or was released or evicted, and others may have had it since.`,
 			if err != nil {
 				return err
 			}
-			id, _, _ := strings.Cut(l.ID(), ".")
-			return o.done(until(ctx, l.Release), t, releasedJSON{t.name, id}, "")
+			return o.done(until(ctx, l.Release), t, releasedJSON{t.name, ticketOf(l)}, "")
 		}),
 	}
 }
