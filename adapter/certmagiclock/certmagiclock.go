@@ -75,7 +75,7 @@ func (l *Locker) RenewLockLease(ctx context.Context, name string, _ time.Duratio
 	lock := l.lock(name)
 	lease := l.leases.Find(lock.Name())
 	if lease == nil {
-		return fmt.Errorf("renew %q: %w", name, interlock.ErrReleased)
+		return fmt.Errorf("renew %q: it is not locked: %w", name, interlock.ErrReleased)
 	}
 	if lease.Err() == nil {
 		return nil
@@ -89,8 +89,8 @@ func (l *Locker) RenewLockLease(ctx context.Context, name string, _ time.Duratio
 }
 
 // Unlock releases the lock, whether or not the context has ended, within one TTL even if the backend is away. The
-// error wraps [interlock.ErrLost] if the lock was lost before, or ran out before the backend had it back; CertMagic logs it. A name that is not locked is
-// not an error: CertMagic unlocks again what it has cleaned up.
+// error wraps [interlock.ErrLost] if the lock was lost before, or ran out before the backend had it back; CertMagic
+// logs it. A name that is not locked is not an error: CertMagic unlocks again what it has cleaned up.
 func (l *Locker) Unlock(_ context.Context, name string) error {
 	if err := l.leases.Release(l.lock(name).Name()); !errors.Is(err, interlock.ErrReleased) {
 		return err

@@ -122,8 +122,8 @@ func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 	})
 }
 
-// write returns the lease under which the client with the ID may write, for another time of the lock; without a lease the state
-// is not locked, and the client has not asked for a lock.
+// write returns the lease under which the client with the ID may write, for another time of the lock; without a lease
+// the state is not locked, and the client has not asked for a lock.
 func (s *state) write(ctx context.Context, id string) (lease *interlock.Lease, a answer) {
 	a = s.decide(ctx, func(h *holder) (_ answer, err error) {
 		switch {

@@ -27,9 +27,9 @@ type locker struct {
 // bring again, such as [interlock.ErrInvalid] or [interlock.ErrClosed].
 //
 // A lock that is lost stays locked for this process until Unlock, while others may get it. Unlock calls lost then, with
-// an error that wraps [interlock.ErrLost]: what was done under the lock may have been done beside another holder, or it ran out only before the backend had it back. Without
-// lost (nil) it panics with the error, as it does if the lock is not locked. It returns within one TTL even
-// if the backend is away.
+// an error that wraps [interlock.ErrLost]: what was done under the lock may have been done beside another holder, or it
+// ran out only before the backend had it back. Without lost (nil) it panics with the error, as it does if the lock is
+// not locked. It returns within one TTL even if the backend is away.
 func New(c *interlock.Client, name string, lost func(error), opts ...interlock.Option) sync.Locker {
 	if lost == nil {
 		lost = func(err error) { panic(err) }
