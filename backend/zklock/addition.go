@@ -52,10 +52,10 @@ type additions struct {
 const allQueues = ""
 
 func decodeAdditions(c content) (a additions) {
-	if len(c.data) == 0 && c.stat.Version == 0 {
+	if len(c.Data) == 0 && c.Stat.Version == 0 {
 		return a // nobody has written yet
 	}
-	if json.Unmarshal(c.data, &a.of) != nil || a.of == nil {
+	if json.Unmarshal(c.Data, &a.of) != nil || a.of == nil {
 		return additions{lost: true}
 	}
 	return a

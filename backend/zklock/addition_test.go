@@ -76,7 +76,7 @@ func FuzzAdditions(f *testing.F) {
 	}
 	f.Add([]byte(nil), int32(0))
 	f.Fuzz(func(t *testing.T, data []byte, version int32) {
-		by := decodeAdditions(content{data, &zk.Stat{Version: version}})
+		by := decodeAdditions(content{Data: data, Stat: &zk.Stat{Version: version}})
 		if by.lost && by.of != nil {
 			t.Errorf("%q is lost, and says %v", data, by.of)
 		}
@@ -117,7 +117,7 @@ func FuzzTickets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, zxid int64, node string) {
 		zxid &= 1<<62 - 1
 		n, _ := parse(node)
-		c := content{data, &zk.Stat{Czxid: zxid}}
+		c := content{Data: data, Stat: &zk.Stat{Czxid: zxid}}
 		if joined(c) > uint64(zxid) {
 			t.Errorf("%q joined at %d, and its node is of %d", data, joined(c), zxid)
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
@@ -34,7 +34,7 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 	limit := ctx
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*watch{}}
+	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*zk.Watch{}}
 	defer a.end()
 	pause := 10 * time.Millisecond
 	for {
@@ -85,13 +85,13 @@ type awaiting struct {
 	s    *session
 	p    *place
 	bell chan struct{}
-	on   map[string]*watch // by node
-	end0 driver.Instant    // of the first fixed end in front
+	on   map[string]*zk.Watch // by node
+	end0 driver.Instant       // of the first fixed end in front
 }
 
 func (a *awaiting) end() {
 	for _, w := range a.on {
-		a.s.l.tap.ignore(w)
+		a.s.l.Ignore(w)
 	}
 }
 
@@ -145,7 +145,7 @@ func (a *awaiting) own() string {
 func (a *awaiting) view() *view {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
-	if a.p.epoch != a.s.l.tap.epoch.Load() {
+	if a.p.epoch != a.s.l.Epoch() {
 		return nil
 	}
 	return a.p.view
@@ -205,20 +205,20 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 		want[v.permits] = true
 	}
 	for node, w := range a.on {
-		what, fired := w.fired()
-		if fired && what == nodeDeleted && want[node] {
+		what, fired := w.Fired()
+		if fired && what == zk.NodeDeleted && want[node] {
 			ring(a.bell) // it came while something else was looked at
 			continue
 		}
 		if fired || !want[node] {
-			a.s.l.tap.ignore(w)
+			a.s.l.Ignore(w)
 			delete(a.on, node)
 		}
 	}
 	maps.DeleteFunc(want, func(node string, _ bool) bool { return a.on[node] != nil })
 	give := func() {}
 	if len(want) > 0 {
-		if give, err = a.s.l.slot(ctx, watching); err != nil {
+		if give, err = a.s.l.Slot(ctx, zk.Watching); err != nil {
 			return false, err
 		}
 	}
@@ -230,14 +230,14 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 	var asking sync.WaitGroup
 	for node := range want {
 		path := a.p.q.path + "/" + node
-		a.on[node] = a.s.l.tap.watch(path, false, a.bell)
+		a.on[node] = a.s.l.watch(path, false, a.bell)
 		asking.Go(func() {
 			var c content
 			var err error
 			if node == v.permits {
-				err = a.s.l.stands(path, v.set)
+				err = a.s.l.Stands(context.Background(), path, v.set)
 			} else {
-				c, err = a.s.l.see(context.Background(), path)
+				c, err = a.s.l.See(context.Background(), path)
 			}
 			if err == nil && node == own {
 				a.p.seen(c)
@@ -257,7 +257,7 @@ func (a *awaiting) watch(ctx context.Context, v *view) (changed bool, err error)
 			return false, ctx.Err()
 		}
 		if r.err != nil {
-			a.s.l.tap.ignore(a.on[r.node])
+			a.s.l.Ignore(a.on[r.node])
 			delete(a.on, r.node)
 		}
 		switch {
@@ -293,12 +293,12 @@ func (a *awaiting) react(ctx context.Context, v *view) error {
 	}
 	own := a.own()
 	for node, w := range a.on {
-		what, fired := w.fired()
+		what, fired := w.Fired()
 		if !fired {
 			continue
 		}
 		delete(a.on, node)
-		if what != nodeDeleted || node == own || node == v.permits {
+		if what != zk.NodeDeleted || node == own || node == v.permits {
 			a.forget()
 			continue
 		}
@@ -346,7 +346,7 @@ func (a *awaiting) passed(ctx context.Context, v *view, o obstacle, own string) 
 
 // quiet reports whether a node is watched, and as it was.
 func (a *awaiting) quiet(node string) bool {
-	_, fired := a.on[node].fired()
+	_, fired := a.on[node].Fired()
 	return a.on[node] != nil && !fired
 }
 
@@ -369,14 +369,14 @@ func (a *awaiting) advance(ctx context.Context, v *view) error {
 // marked reports whether one of the tickets was held and left cleanly, and was the
 // last to do so.
 func (a *awaiting) marked(ctx context.Context, names ...*name) (bool, error) {
-	c, err := a.s.l.get(ctx, a.p.q.path)
+	c, err := a.s.l.Get(ctx, a.p.q.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	a.p.q.learn(c.data)
-	number, ok := marked(c.data)
+	a.p.q.learn(c.Data)
+	number, ok := marked(c.Data)
 	return ok && slices.ContainsFunc(names, func(n *name) bool { return n.number == number }), nil
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -45,10 +45,10 @@ func (d *Driver) loadBarrier(ctx context.Context, path string) (driver.Cell, err
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	if err := l.catchUp(ctx, path); err != nil {
+	if err := l.CatchUp(ctx, path); err != nil {
 		return driver.Cell{}, d.failed(err)
 	}
-	stat, err := l.exists(ctx, path)
+	stat, err := l.Exists(ctx, path)
 	if err != nil {
 		return driver.Cell{}, d.failed(err)
 	}
@@ -60,15 +60,15 @@ func (d *Driver) loadBarrier(ctx context.Context, path string) (driver.Cell, err
 func (d *Driver) swapBarrier(ctx context.Context, l *link, path string, w *driver.Swap) (driver.Cell, error) {
 	marker := d.aside("swaps", w.ID)
 	for attempts := 0; ; attempts++ {
-		if err := l.catchUp(ctx, path); err != nil {
+		if err := l.CatchUp(ctx, path); err != nil {
 			return driver.Cell{}, err
 		}
-		if done, err := l.get(ctx, marker); err == nil {
-			return driver.Cell{Version: uint64(done.stat.Czxid), Exists: !w.Delete}, nil
+		if done, err := l.Get(ctx, marker); err == nil {
+			return driver.Cell{Version: uint64(done.Stat.Czxid), Exists: !w.Delete}, nil
 		} else if !errors.Is(err, zk.ErrNoNode) {
 			return driver.Cell{}, err
 		}
-		stat, err := l.exists(ctx, path)
+		stat, err := l.Exists(ctx, path)
 		if err != nil {
 			return driver.Cell{}, err
 		}
@@ -79,11 +79,11 @@ func (d *Driver) swapBarrier(ctx context.Context, l *link, path string, w *drive
 		if now.Version != w.Version || now.Exists != w.Delete {
 			return driver.Cell{}, driver.ErrConflict
 		}
-		var change any = &zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagPersistent}
+		var change any = &zk.Create{Path: path, Acl: d.acl, Flags: zk.Persistent}
 		if w.Delete {
-			change = &zk.DeleteRequest{Path: path, Version: stat.Version}
+			change = &zk.Delete{Path: path, Version: stat.Version}
 		}
-		_, err = l.multi(ctx, &zk.CreateRequest{Path: marker, Acl: d.acl, Flags: zk.FlagPersistent}, change)
+		_, err = l.Multi(ctx, &zk.Create{Path: marker, Acl: d.acl, Flags: zk.Persistent}, change)
 		switch {
 		case err == nil:
 			d.remember(w.ID)
@@ -109,9 +109,9 @@ func (d *Driver) swapBarrier(ctx context.Context, l *link, path string, w *drive
 func (d *Driver) watchBarrier(ctx context.Context, path string, after uint64) (found driver.Cell, err error) {
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		bell := make(chan struct{}, 1)
-		w := l.tap.watch(path, false, bell)
-		defer l.tap.ignore(w)
-		stat, err := l.exists(ctx, path)
+		w := l.watch(path, false, bell)
+		defer l.Ignore(w)
+		stat, err := l.Exists(ctx, path)
 		if err != nil {
 			return false, err
 		}

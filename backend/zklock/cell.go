@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -29,11 +29,11 @@ func (d *Driver) cellPath(name string) string { return d.aside("cells", flat(nam
 
 // cellOf reads a cell. What no Swap has written is neither a value nor none.
 func cellOf(path string, c content) (driver.Cell, error) {
-	out := driver.Cell{Version: uint64(c.stat.Mzxid)}
+	out := driver.Cell{Version: uint64(c.Stat.Mzxid)}
 	switch {
-	case len(c.data) > 0 && c.data[0] == cellValue && len(c.data) <= 1+driver.MaxCell:
-		out.Exists, out.Value = true, c.data[1:]
-	case string(c.data) != string(cellDeleted):
+	case len(c.Data) > 0 && c.Data[0] == cellValue && len(c.Data) <= 1+driver.MaxCell:
+		out.Exists, out.Value = true, c.Data[1:]
+	case string(c.Data) != string(cellDeleted):
 		return driver.Cell{}, driver.Permanent(fmt.Errorf("zookeeper: %s is no value as it was written (zkCli.sh: set %s %c deletes it)", path, path, cellDeleted))
 	}
 	return out, nil
@@ -54,10 +54,10 @@ func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
 	// A server that lags behind would return an older value than another client has seen.
-	if err := l.catchUp(ctx, path); err != nil {
+	if err := l.CatchUp(ctx, path); err != nil {
 		return driver.Cell{}, d.failed(err)
 	}
-	c, err := l.get(ctx, path)
+	c, err := l.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return driver.Cell{}, nil
 	}
@@ -89,19 +89,19 @@ func (d *Driver) cells(ctx context.Context, prefix string) (names []string, err 
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	if err := l.catchUp(ctx, d.top()); err != nil {
+	if err := l.CatchUp(ctx, d.top()); err != nil {
 		return nil, d.failed(err)
 	}
-	all, err := l.list(ctx, d.aside("cells"), false)
+	all, err := l.List(ctx, d.aside("cells"), false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, d.failed(err)
 	}
-	for _, node := range all.names {
+	for _, node := range all.Names {
 		name, path := unflat(node), d.aside("cells", node)
 		if !strings.HasPrefix(name, prefix) || driver.CheckCell(name) != nil {
 			continue
 		}
-		c, err := l.get(ctx, path)
+		c, err := l.Get(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		case err != nil:
@@ -155,40 +155,40 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 		data = append([]byte{cellValue}, w.Value...)
 	}
 	for attempts := 0; ; attempts++ {
-		if done, err := l.get(ctx, marker); err == nil {
-			return done.stat, nil
+		if done, err := l.Get(ctx, marker); err == nil {
+			return done.Stat, nil
 		} else if !errors.Is(err, zk.ErrNoNode) {
 			return nil, err
 		}
-		c, err := l.get(ctx, path)
-		remember := &zk.CreateRequest{Path: marker, Acl: d.acl, Flags: zk.FlagPersistent}
+		c, err := l.Get(ctx, path)
+		remember := &zk.Create{Path: marker, Acl: d.acl, Flags: zk.Persistent}
 		var change any
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
-			change = &zk.CreateRequest{Path: path, Data: data, Acl: d.acl, Flags: zk.FlagPersistent}
+			change = &zk.Create{Path: path, Data: data, Acl: d.acl, Flags: zk.Persistent}
 		case err != nil && !errors.Is(err, zk.ErrNoNode):
 			return nil, err
-		case err != nil || uint64(c.stat.Mzxid) != w.Version:
+		case err != nil || uint64(c.Stat.Mzxid) != w.Version:
 			// The server may lag behind, or this Swap was done just now.
 			if attempts > 0 {
 				return nil, driver.ErrConflict
 			}
-			if err := l.catchUp(ctx, path); err != nil {
+			if err := l.CatchUp(ctx, path); err != nil {
 				return nil, err
 			}
 			continue
 		default:
-			change = &zk.SetDataRequest{Path: path, Data: data, Version: c.stat.Version}
+			change = &zk.Write{Path: path, Data: data, Version: c.Stat.Version}
 		}
-		_, err = l.multi(ctx, remember, change)
+		_, err = l.Multi(ctx, remember, change)
 		switch {
 		case err == nil:
-			done, err := l.get(ctx, marker)
+			done, err := l.Get(ctx, marker)
 			if err != nil {
 				return nil, err
 			}
 			d.remember(w.ID)
-			return done.stat, nil
+			return done.Stat, nil
 		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
 			if err := d.lay(ctx, l, d.aside("swaps"), false); err != nil {
 				return nil, err
@@ -244,7 +244,7 @@ func (d *Driver) forgetSwaps(l *link) {
 	}
 	d.background(func(ctx context.Context) {
 		for _, s := range old {
-			if err := l.remove(ctx, d.aside("swaps", s.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if err := l.Remove(ctx, d.aside("swaps", s.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return
 			}
 		}
@@ -284,7 +284,7 @@ func (d *Driver) sweepSwaps(ctx context.Context, l *link, present int64) {
 }
 
 func (d *Driver) removeSwaps(ctx context.Context, l *link, present int64) {
-	all, err := l.list(ctx, d.aside("swaps"), false)
+	all, err := l.List(ctx, d.aside("swaps"), false)
 	if err != nil {
 		return
 	}
@@ -294,18 +294,18 @@ func (d *Driver) removeSwaps(ctx context.Context, l *link, present int64) {
 		own[s.id] = true
 	}
 	d.mu.Unlock()
-	all.names = slices.DeleteFunc(all.names, func(id string) bool { return own[id] })
-	rand.Shuffle(len(all.names), func(i, j int) { all.names[i], all.names[j] = all.names[j], all.names[i] })
+	all.Names = slices.DeleteFunc(all.Names, func(id string) bool { return own[id] })
+	rand.Shuffle(len(all.Names), func(i, j int) { all.Names[i], all.Names[j] = all.Names[j], all.Names[i] })
 	oldest := present - d.memory.Milliseconds()
 	var looks sync.WaitGroup
 	slots := make(chan struct{}, 16)
-	for _, name := range all.names[:min(len(all.names), sweepMost)] {
+	for _, name := range all.Names[:min(len(all.Names), sweepMost)] {
 		slots <- struct{}{}
 		looks.Go(func() {
 			defer func() { <-slots }()
 			path := d.aside("swaps", name)
-			if c, err := l.get(ctx, path); err == nil && c.stat.Ctime < oldest {
-				_ = l.remove(ctx, path)
+			if c, err := l.Get(ctx, path); err == nil && c.Stat.Ctime < oldest {
+				_ = l.Remove(ctx, path)
 			}
 		})
 	}
@@ -323,13 +323,13 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 	first := true
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		bell := make(chan struct{}, 1)
-		w := l.tap.watch(path, false, bell)
-		defer l.tap.ignore(w)
+		w := l.watch(path, false, bell)
+		defer l.Ignore(w)
 		found, err = watched(ctx, l, path)
 		if err == nil && found.Version != after && (first || found.Version < after) {
 			// A server that lags behind shows an older value than the caller may have seen.
 			first = false
-			if err = l.catchUp(ctx, path); err == nil {
+			if err = l.CatchUp(ctx, path); err == nil {
 				found, err = watched(ctx, l, path)
 			}
 		}
@@ -346,11 +346,11 @@ func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found dr
 
 // watched reads a cell and has the server watch it, also one that was never set.
 func watched(ctx context.Context, l *link, path string) (driver.Cell, error) {
-	stat, err := l.exists(ctx, path)
+	stat, err := l.Exists(ctx, path)
 	if err != nil || stat == nil {
 		return driver.Cell{}, err
 	}
-	c, err := l.get(ctx, path)
+	c, err := l.Get(ctx, path)
 	if err != nil {
 		return driver.Cell{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -18,10 +18,10 @@ import (
 // take it for gone.
 func (d *Driver) replace(ctx context.Context, l *link, q *lane, n name, next string, data []byte, flags int32) error {
 	path := q.path + "/" + n.node
-	_, err := l.multi(ctx,
-		&zk.SetDataRequest{Path: path, Version: -1},
-		&zk.DeleteRequest{Path: path, Version: -1},
-		&zk.CreateRequest{Path: q.path + "/" + next, Data: data, Acl: d.acl, Flags: flags})
+	_, err := l.Multi(ctx,
+		&zk.Write{Path: path, Version: -1},
+		&zk.Delete{Path: path, Version: -1},
+		&zk.Create{Path: q.path + "/" + next, Data: data, Acl: d.acl, Flags: flags})
 	return err
 }
 
@@ -60,9 +60,9 @@ func (s *session) Shrink(ctx context.Context, t driver.Ticket, units int64) erro
 	if units >= n.units {
 		return nil
 	}
-	flags := int32(zk.FlagEphemeral)
+	flags := int32(zk.Ephemeral)
 	if n.until != 0 {
-		flags = zk.FlagPersistent
+		flags = zk.Persistent
 	}
 	return s.failed(limit, s.rename(ctx, p, flags, func(n name) name {
 		n.units = min(n.units, units)
@@ -84,13 +84,13 @@ func (s *session) rename(ctx context.Context, p *place, flags int32, next func(n
 		n, own, token := p.n, p.own, p.got.Token
 		p.own = nil
 		s.mu.Unlock()
-		s.l.tap.ignore(own)
+		s.l.Ignore(own)
 		to := next(n)
 		to.node = numbered(to, stemOf(&to, p.req.ID))
 		if to.node == n.node {
 			return nil
 		}
-		c, err := s.l.get(ctx, p.q.path+"/"+n.node)
+		c, err := s.l.Get(ctx, p.q.path+"/"+n.node)
 		if err == nil {
 			err = s.d.replace(ctx, s.l, p.q, n, to.node, succeed(c, token, p.meta()), flags)
 		}
@@ -133,7 +133,7 @@ func (s *session) relocate(ctx context.Context, p *place) error {
 // succeed is the data of a node that takes the place of another. The token is 0 if nobody has
 // been told one.
 func succeed(c content, token uint64, fallback []byte) []byte {
-	m, ok := decode(c.data)
+	m, ok := decode(c.Data)
 	if !ok {
 		_ = json.Unmarshal(fallback, &m)
 	}
@@ -141,7 +141,7 @@ func succeed(c content, token uint64, fallback []byte) []byte {
 		m.Token = token
 	}
 	if m.Joined == 0 {
-		m.Joined, m.Zxid = c.stat.Ctime, uint64(c.stat.Czxid)
+		m.Joined, m.Zxid = c.Stat.Ctime, uint64(c.Stat.Czxid)
 	}
 	b, _ := json.Marshal(m)
 	return b
@@ -174,7 +174,7 @@ func (s *session) fix(ctx context.Context, p *place, hold time.Duration, kept, w
 	if longer {
 		return driver.ErrGone // nothing makes an evicted ticket last longer
 	}
-	err = s.rename(ctx, p, zk.FlagPersistent, func(n name) name {
+	err = s.rename(ctx, p, zk.Persistent, func(n name) name {
 		if longer = again && n.evicted && n.until != 0 && now+ceil(hold) > n.until; longer {
 			return n
 		}
@@ -285,7 +285,7 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 			return driver.ErrGone
 		}
 		n := all[i]
-		c, err := l.get(ctx, q.path+"/"+n.node)
+		c, err := l.Get(ctx, q.path+"/"+n.node)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
@@ -295,14 +295,14 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 		if !all.fixed(i, c) {
 			return driver.ErrGone
 		}
-		m, _ := decode(c.data)
+		m, _ := decode(c.Data)
 		next := n
 		change(&next, now, m)
 		next.node = numbered(n, stemOf(&next, id))
 		if next.node == n.node {
 			return nil
 		}
-		err = d.replace(ctx, l, q, n, next.node, succeed(c, 0, nil), zk.FlagPersistent)
+		err = d.replace(ctx, l, q, n, next.node, succeed(c, 0, nil), zk.Persistent)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
@@ -313,7 +313,7 @@ func (d *Driver) refix(ctx context.Context, l *link, q *lane, id string, change 
 // fixed reports whether the ticket at i has a fixed end, or gets one as soon as its
 // session notices that it is held.
 func (l line) fixed(i int, c content) bool {
-	m, ok := decode(c.data)
+	m, ok := decode(c.Data)
 	return l[i].until != 0 || ok && m.Hold && l.holds(i)
 }
 
@@ -322,7 +322,7 @@ func (d *Driver) clock(ctx context.Context, l *link) (now int64, sent, by driver
 	path := d.aside("clock")
 	for range 5 {
 		sent = d.Now()
-		stat, err := l.set(ctx, path, nil, -1)
+		stat, err := l.Set(ctx, path, nil, -1)
 		if err == nil {
 			return stat.Mtime, sent, d.Now(), nil
 		}
@@ -375,7 +375,7 @@ func (d *Driver) standing(ctx context.Context, l *link, q *lane, all line) (line
 func (d *Driver) certain(ctx context.Context, l *link, q *lane, look func() error) error {
 	err := look()
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrBusy) || errors.Is(err, driver.ErrMismatch) {
-		if err := l.catchUp(ctx, q.path); err != nil {
+		if err := l.CatchUp(ctx, q.path); err != nil {
 			return err
 		}
 		return look()

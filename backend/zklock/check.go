@@ -13,9 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
@@ -52,7 +51,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	defer stop()
 	l, err := d.link(ctx)
 	if err == nil {
-		err = d.failed(request.Sync(ctx, l.conn, "/"))
+		err = d.failed(l.Sync(ctx, "/"))
 	}
 	e := &examination{Driver: d, l: l, voters: -1}
 	e.servers = e.askAll(ctx)
@@ -99,9 +98,9 @@ type server struct {
 
 // askAll asks all servers of the URL at once; of a program's own connection, only the server that it has now is known.
 func (e *examination) askAll(ctx context.Context) (all []*server) {
-	hosts := e.hosts
+	hosts := e.config.servers.Hosts
 	if e.given != nil {
-		hosts = []string{e.given.conn.Server()}
+		hosts = []string{e.given.Conn.Server()}
 	}
 	var asked sync.WaitGroup
 	for _, h := range hosts {
@@ -115,9 +114,9 @@ func (e *examination) askAll(ctx context.Context) (all []*server) {
 			all = append(all, &server{addr: net.JoinHostPort(ip, port)})
 		}
 		for _, s := range all[len(all)-max(1, len(ips)):] {
-			dial := e.dialler(func() string { return name })
+			dial := e.config.servers.Dialler(func() string { return name })
 			if e.given != nil {
-				dial = e.given.tap.dial
+				dial = e.given.Dialler()
 			}
 			asked.Go(func() {
 				if s.err == nil {
@@ -130,7 +129,7 @@ func (e *examination) askAll(ctx context.Context) (all []*server) {
 	return all
 }
 
-func (s *server) ask(ctx context.Context, dial dialler) error {
+func (s *server) ask(ctx context.Context, dial zk.Dialler) error {
 	s.says = map[string]string{}
 	for _, word := range []string{"srvr", "mntr"} {
 		text, err := say(ctx, dial, s.addr, word)
@@ -148,7 +147,7 @@ func (s *server) ask(ctx context.Context, dial dialler) error {
 }
 
 // say sends one of the words that a server answers without a session, over a connection of its own.
-func say(ctx context.Context, dial dialler, addr, word string) (string, error) {
+func say(ctx context.Context, dial zk.Dialler, addr, word string) (string, error) {
 	const within = 2 * time.Second
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -196,7 +195,7 @@ func (e *examination) askEnsemble(ctx context.Context) {
 		return
 	}
 	e.voters = 0
-	for line := range strings.Lines(string(c.data)) {
+	for line := range strings.Lines(string(c.Data)) {
 		if strings.HasPrefix(line, "server.") && !strings.Contains(line, ":observer") {
 			e.voters++
 		}
@@ -204,9 +203,9 @@ func (e *examination) askEnsemble(ctx context.Context) {
 }
 
 func (e *examination) get(ctx context.Context, path string) (content, error) {
-	return request.Call(ctx, func() (content, error) {
-		data, stat, err := e.l.conn.Get(path)
-		return content{data, stat}, err
+	return zk.Call(ctx, func() (content, error) {
+		data, stat, err := e.l.Conn.Get(path)
+		return content{Data: data, Stat: stat}, err
 	})
 }
 
@@ -249,12 +248,12 @@ func (e *examination) checkQuorum(context.Context) driver.Finding {
 // checkSessions asks for the TTL that programs have which do not choose one.
 func (e *examination) checkSessions(ctx context.Context) driver.Finding {
 	const usual = 15 * time.Second
-	l, err := e.stranger().dialled(ctx, usual)
+	l, err := e.stranger().Connect(ctx, usual)
 	if err != nil {
 		return doctor.Unknown("that a lock is passed on in time when its holder dies", err)
 	}
-	defer l.close()
-	if _, granted := l.tap.state(); granted != usual {
+	defer l.Close()
+	if _, granted := l.State(); granted != usual {
 		return doctor.Warn("that a lock is passed on within its TTL, and no sooner", "set minSessionTimeout and maxSessionTimeout, or tickTime, on all servers",
 			"a TTL of %v was asked for, and %v was granted", usual, granted)
 	}
@@ -262,11 +261,11 @@ func (e *examination) checkSessions(ctx context.Context) driver.Finding {
 }
 
 // stranger is for connections beside the one that is examined, of who is not the user.
-func (e *examination) stranger() *config {
+func (e *examination) stranger() *zk.Servers {
 	if e.given == nil {
-		return &config{hosts: e.hosts, tls: e.tls, dial: e.dial, patience: e.patience}
+		return &zk.Servers{Hosts: e.config.servers.Hosts, TLS: e.config.servers.TLS, Dial: e.config.servers.Dial, Patience: e.config.servers.Patience}
 	}
-	return &config{hosts: []string{e.given.conn.Server()}, dial: e.given.tap.dial, patience: 5 * time.Second}
+	return &zk.Servers{Hosts: []string{e.given.Conn.Server()}, Dial: e.given.Dialler(), Patience: 5 * time.Second}
 }
 
 // trial is what came of doing what locks do.
@@ -336,9 +335,9 @@ func (e *examination) try(ctx context.Context) (t trial) {
 func (e *examination) brief(ctx context.Context) error {
 	for _, node := range []string{e.aside() + "-", e.aside("cells") + "/", e.aside("swaps") + "/"} {
 		at := node + "doctor-" + exchange.NewID()
-		_, err := request.Call(ctx, func() (string, error) { return e.l.conn.Create(at, nil, zk.FlagEphemeral, e.acl) })
+		_, err := zk.Call(ctx, func() (string, error) { return e.l.Conn.Create(at, nil, zk.Ephemeral, e.acl) })
 		if err == nil {
-			err = request.Remove(ctx, e.l.conn, at)
+			err = e.l.Remove(ctx, at)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
@@ -353,14 +352,14 @@ func (e *examination) remedy(ctx context.Context, err error) string {
 		return "see the logs of the servers: nodes of queues need ZooKeeper 3.5.1 or later"
 	}
 	acl, commands := "world:anyone:cdrwa", []string(nil)
-	if user, _, ok := strings.Cut(e.auth, ":"); ok {
+	if user, _, ok := strings.Cut(e.config.servers.Auth, ":"); ok {
 		acl = "auth::cdrwa"
 		commands = append(commands, "addauth digest "+user+":PASSWORD")
 	} else if e.given != nil {
 		acl = "SCHEME:USER:cdrwa"
 	}
 	there := func(node string) bool {
-		yes, _ := request.Call(ctx, func() (bool, error) { yes, _, err := e.l.conn.Exists(node); return yes, err })
+		yes, _ := zk.Call(ctx, func() (bool, error) { yes, _, err := e.l.Conn.Exists(node); return yes, err })
 		return yes
 	}
 	var missing []string
@@ -379,7 +378,7 @@ func (e *examination) remedy(ctx context.Context, err error) string {
 		}
 	}
 	text := strings.Join(commands, "; ") + " (as a user with the right a; setAcl replaces what getAcl shows). Programs that share a path share its nodes: use one user for all, or ?acl=world"
-	if e.auth != "" {
+	if e.config.servers.Auth != "" {
 		text += "; or correct user and password: a user who does not exist, or has another password, has the rights of everybody: ZooKeeper does not say so"
 	}
 	return text
@@ -393,7 +392,7 @@ func (e *examination) checkExchanges(ctx context.Context) driver.Finding {
 }
 
 func (e *examination) checkListing(ctx context.Context) driver.Finding {
-	_, err := request.Call(ctx, func() ([]string, error) { names, _, err := e.l.conn.Children(e.top()); return names, err })
+	_, err := zk.Call(ctx, func() ([]string, error) { names, _, err := e.l.Conn.Children(e.top()); return names, err })
 	if err == nil || errors.Is(err, zk.ErrNoNode) {
 		return doctor.Sound
 	}
@@ -413,14 +412,14 @@ func (e *examination) checkMarks(context.Context) driver.Finding {
 
 // checkAccess tries to make a node without the user of the URL.
 func (e *examination) checkAccess(ctx context.Context) driver.Finding {
-	l, err := e.stranger().dialled(ctx, 10*time.Second)
+	l, err := e.stranger().Connect(ctx, 10*time.Second)
 	if err != nil {
 		return doctor.Unknown(doctor.Strangers, err)
 	}
-	defer l.close()
+	defer l.Close()
 	for _, node := range []string{e.top(), e.aside()} {
 		at := strings.TrimSuffix(node, "/") + "/_interlock-doctor-" + exchange.NewID()
-		if _, err := request.Call(ctx, func() (string, error) { return l.conn.Create(at, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)) }); err == nil {
+		if _, err := zk.Call(ctx, func() (string, error) { return l.Conn.Create(at, nil, zk.Ephemeral, zk.WorldACL(zk.PermAll)) }); err == nil {
 			return doctor.Warn(doctor.Strangers, "use a user (zk://USER:PASSWORD@…, without acl=world), and give it the nodes that are there: setAcl -R "+e.top()+" auth::cdrwa, as that user; or let nobody else reach the servers",
 				"everybody who reaches the servers may change %s", node)
 		}
@@ -464,7 +463,7 @@ func (e *examination) checkClock(context.Context) driver.Finding {
 // have fallen back, by what programs have noted, or by what was copied from another ensemble.
 func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 	c, err := e.get(ctx, e.aside("floors"))
-	now, before := e.l.tap.reached.Load(), uint64(0)
+	now, before := e.l.Reached(), uint64(0)
 	if err == nil {
 		before = decodeAdditions(c).reached()
 	}

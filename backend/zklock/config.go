@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/tlsoption"
@@ -24,16 +24,12 @@ func init() {
 }
 
 type config struct {
-	hosts    []string
-	root     string // in front of all nodes; "" or "/…"
-	auth     string // user:password of the scheme digest
-	acl      []zk.ACL
-	names    layout
-	patience time.Duration // for a session
-	tls      *tls.Config   // nil: none
-	dial     dialler       // nil: TCP
-	given    *link         // the program's own connection
-	wrong    error         // of Layout
+	servers zk.Servers
+	root    string // in front of all nodes; "" or "/…"
+	acl     []zk.ACL
+	names   layout
+	given   *link // the program's own connection
+	wrong   error // of Layout
 }
 
 // Option changes how ZooKeeper is used.
@@ -68,14 +64,14 @@ func New(ctx context.Context, conn *zk.Conn, tap *Tap, opts ...Option) (driver.D
 	if conn == nil || tap == nil {
 		return nil, driver.Invalid(errors.New("zookeeper: New needs a client and the Tap that it was connected through"))
 	}
-	c := &config{acl: zk.WorldACL(zk.PermAll), given: newLink(conn, tap, nil)}
+	c := &config{acl: zk.WorldACL(zk.PermAll), given: newLink(zk.NewLink(conn, tap.tap, nil))}
 	for _, o := range opts {
 		o(c)
 	}
 	if c.wrong != nil {
 		return nil, fmt.Errorf("zookeeper: %w", c.wrong)
 	}
-	if err := c.given.wait(ctx); err != nil {
+	if err := c.given.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("zookeeper: the client has no session, or was not connected through this Tap: %w", err)
 	}
 	return newDriver(c), nil
@@ -85,21 +81,21 @@ func New(ctx context.Context, conn *zk.Conn, tap *Tap, opts ...Option) (driver.D
 // with the first session.
 func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 	c := &config{
-		root:     strings.TrimRight(u.Path, "/"),
-		patience: u.Duration("timeout", 5*time.Second),
+		root:    strings.TrimRight(u.Path, "/"),
+		servers: zk.Servers{Patience: u.Duration("timeout", 5*time.Second)},
 	}
 	for _, h := range u.Hosts {
 		if _, _, err := net.SplitHostPort(h); err != nil {
 			h = net.JoinHostPort(strings.Trim(h, "[]"), "2181")
 		}
-		c.hosts = append(c.hosts, h)
+		c.servers.Hosts = append(c.servers.Hosts, h)
 	}
-	if len(c.hosts) == 0 {
-		c.hosts = []string{"127.0.0.1:2181"}
+	if len(c.servers.Hosts) == 0 {
+		c.servers.Hosts = []string{"127.0.0.1:2181"}
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		c.auth = u.User.Username() + ":" + password
+		c.servers.Auth = u.User.Username() + ":" + password
 	}
 	var errs []error
 	c.acl, errs = acls(u, errs)
@@ -111,11 +107,11 @@ func open(_ context.Context, u *driver.URL) (driver.Driver, error) {
 			}
 		}
 	}
-	if c.patience <= 0 {
+	if c.servers.Patience <= 0 {
 		errs = append(errs, errors.New("zookeeper: timeout must be positive"))
 	}
 	var err error
-	c.tls, err = tlsConfig(u)
+	c.servers.TLS, err = tlsConfig(u)
 	errs = append(errs, err)
 	if err := driver.Invalid(errors.Join(errs...)); err != nil {
 		return nil, err
@@ -155,37 +151,4 @@ func tlsConfig(u *driver.URL) (*tls.Config, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	return c, nil
-}
-
-type dialler func(network, address string, timeout time.Duration) (net.Conn, error)
-
-// dialler connects to an address of the server that the URL calls so. With TLS the server has to
-// prove this name: who answers for the name chooses the address.
-func (c *config) dialler(name func() string) dialler {
-	switch {
-	case c.tls != nil:
-		return func(network, address string, timeout time.Duration) (net.Conn, error) {
-			t := c.tls.Clone()
-			if t.ServerName == "" {
-				t.ServerName = name()
-			}
-			tcp, err := net.DialTimeout(network, address, timeout)
-			if err != nil {
-				return nil, err
-			}
-			// A server that is busy takes longer for a handshake than for a connection. Where there are
-			// others to try, it has its share of the time.
-			ctx, cancel := context.WithTimeout(context.Background(), max(timeout, c.patience/time.Duration(len(c.hosts))))
-			defer cancel()
-			conn := tls.Client(tcp, t)
-			if err := conn.HandshakeContext(ctx); err != nil {
-				_ = tcp.Close()
-				return nil, err
-			}
-			return conn, nil
-		}
-	case c.dial != nil:
-		return c.dial
-	}
-	return net.DialTimeout
 }

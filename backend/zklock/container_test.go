@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
@@ -29,7 +29,7 @@ func TestAConnectionIsClosedWhileContainersAreMade(t *testing.T) {
 		l := errtest.Must(d.dialled(t.Context(), 30*time.Second))(t)
 		sessions = append(sessions, d.aside(fmt.Sprintf("session-%d", n)))
 		errtest.None(t, d.lay(t.Context(), l, d.aside(), false))
-		errtest.Must(l.conn.Create(sessions[n], nil, zk.FlagEphemeral, d.acl))(t)
+		errtest.Must(l.Conn.Create(sessions[n], nil, zk.Ephemeral, d.acl))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for i := range 20 {
@@ -38,15 +38,15 @@ func TestAConnectionIsClosedWhileContainersAreMade(t *testing.T) {
 		time.Sleep(rand.N(3 * time.Millisecond))
 		cancel()
 		all.Wait()
-		l.close()
+		l.Close()
 	}
 	l, err := d.dialled(t.Context(), 30*time.Second)
 	errtest.None(t, err)
-	defer l.close()
+	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // half of what they would live for by themselves
 	defer cancel()
 	for _, path := range sessions {
-		for stat, err := l.exists(ctx, path); stat != nil || err != nil; stat, err = l.exists(ctx, path) {
+		for stat, err := l.Exists(ctx, path); stat != nil || err != nil; stat, err = l.Exists(ctx, path) {
 			if backoff.Sleep(ctx, 10*time.Millisecond) != nil {
 				t.Fatalf("%s goes on: %v", path, err)
 			}

@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
@@ -83,13 +82,13 @@ func (d *Driver) Exchanges() uint64 {
 	defer d.mu.Unlock()
 	sum := d.retired.Load()
 	if d.given != nil {
-		return sum + d.given.tap.exchanges.Load()
+		return sum + d.given.Exchanges()
 	}
 	for s := range d.sessions {
-		sum += s.l.tap.exchanges.Load()
+		sum += s.l.Exchanges()
 	}
 	if d.spare != nil {
-		sum += d.spare.tap.exchanges.Load()
+		sum += d.spare.Exchanges()
 	}
 	return sum
 }
@@ -118,7 +117,7 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	for until := d.Now().Add(d.patience); ; {
+	for until := d.Now().Add(d.servers.Patience); ; {
 		s, err := d.open(ctx, o)
 		if err == nil {
 			return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
@@ -134,7 +133,7 @@ func (d *Driver) open(ctx context.Context, o driver.SessionOptions) (s *session,
 	if l == nil {
 		l, err = d.dialled(ctx, min(max(o.TTL, minTTL), maxTTL))
 	} else {
-		err = l.wait(ctx)
+		err = l.Wait(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -152,9 +151,9 @@ const (
 
 // retire closes a connection of our own.
 func (d *Driver) retire(l *link) {
-	if l.own {
-		l.close()
-		d.retired.Add(l.tap.exchanges.Load())
+	if l.Own {
+		l.Close()
+		d.retired.Add(l.Exchanges())
 	}
 }
 
@@ -185,7 +184,7 @@ func (d *Driver) link(ctx context.Context) (*link, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		go l.close()
+		go l.Close()
 		return nil, errClosed
 	}
 	d.spare = l
@@ -196,14 +195,14 @@ func (d *Driver) present() *link {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for s := range d.sessions {
-		if id, _ := s.l.tap.state(); id == s.zk {
+		if id, _ := s.l.State(); id == s.zk {
 			return s.l
 		}
 	}
-	if l := d.spare; l != nil && l.tap.lost() {
+	if l := d.spare; l != nil && l.Lost() {
 		d.spare = nil
-		d.retired.Add(l.tap.exchanges.Load())
-		go l.close()
+		d.retired.Add(l.Exchanges())
+		go l.Close()
 	}
 	return d.spare
 }
@@ -228,7 +227,7 @@ func (d *Driver) Close() error {
 		closing.Go(func() { s.end() })
 	}
 	if spare != nil {
-		closing.Go(spare.close)
+		closing.Go(spare.Close)
 	}
 	closing.Wait()
 	d.tasks.Wait()
@@ -290,9 +289,9 @@ func (c *config) aside(parts ...string) string {
 func (d *Driver) lay(ctx context.Context, l *link, path string, container bool) error {
 	var err error
 	if container {
-		err = l.container(ctx, path, d.acl)
+		err = l.Container(ctx, path, d.acl)
 	} else {
-		_, err = request.Call(ctx, func() (string, error) { return l.conn.Create(path, nil, zk.FlagPersistent, d.acl) })
+		_, err = zk.Call(ctx, func() (string, error) { return l.Conn.Create(path, nil, zk.Persistent, d.acl) })
 	}
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists):

@@ -3,7 +3,7 @@ package zklock
 import (
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -22,10 +22,10 @@ func MostWeight(bytes int) (restore func()) {
 }
 
 // Connection is the connection of a session.
-func Connection(s *driver.Opened) *zk.Conn { return s.Session.(*session).l.conn }
+func Connection(s *driver.Opened) *zk.Conn { return s.Session.(*session).l.Conn }
 
 // CrowdSlots is how many Joins of a connection are under way at a time.
-const CrowdSlots = crowdSlots
+const CrowdSlots = zk.CrowdSlots
 
 // Withdrawals is how many waiters of a session are leaving.
 func Withdrawals(s *driver.Opened) int {

@@ -9,7 +9,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -22,7 +22,7 @@ import (
 // read where the node is not as it was written.
 type floors struct {
 	turn turn
-	w    *watch
+	w    *zk.Watch
 	by   additions
 }
 
@@ -38,7 +38,7 @@ func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint
 		return 0, err
 	}
 	defer f.turn.give()
-	if _, fired := f.w.fired(); fired || f.w == nil {
+	if _, fired := f.w.Fired(); fired || f.w == nil {
 		if err := d.readFloors(ctx, l); err != nil {
 			return 0, err
 		}
@@ -64,14 +64,14 @@ func (d *Driver) additions(ctx context.Context, l *link, by additions, queue str
 	if all, err := decodeRecord(data); err == nil {
 		return all, nil
 	}
-	c, err := l.get(ctx, d.record(queue))
+	c, err := l.Get(ctx, d.record(queue))
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && !raised:
 		return nil, nil
 	case err != nil && !errors.Is(err, zk.ErrNoNode):
 		return nil, err
 	}
-	all, err := decodeRecord(c.data)
+	all, err := decodeRecord(c.Data)
 	if err != nil {
 		return nil, d.illegible(queue, err)
 	}
@@ -92,16 +92,16 @@ func (d *Driver) readFloors(ctx context.Context, l *link) error {
 	f := &l.floors
 	path := d.aside("floors")
 	for {
-		l.tap.ignore(f.w)
-		f.w = l.tap.watch(path, false, make(chan struct{}, 1))
-		c, err := l.see(ctx, path)
+		l.Ignore(f.w)
+		f.w = l.watch(path, false, make(chan struct{}, 1))
+		c, err := l.See(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = d.lay(ctx, l, path, false); err == nil {
 				continue
 			}
 		}
 		if err != nil {
-			l.tap.ignore(f.w)
+			l.Ignore(f.w)
 			f.w = nil
 			return err
 		}
@@ -129,7 +129,7 @@ func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
 func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64) error {
 	path := d.aside("floors")
 	for {
-		now, err := l.set(ctx, d.aside("clock"), nil, -1) // the present transaction
+		now, err := l.Set(ctx, d.aside("clock"), nil, -1) // the present transaction
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = d.lay(ctx, l, d.aside("clock"), false); err == nil {
 				continue
@@ -146,7 +146,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64
 				return err
 			}
 		}
-		c, err := l.get(ctx, path)
+		c, err := l.Get(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = d.lay(ctx, l, path, false); err == nil {
 				continue
@@ -178,7 +178,7 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64
 		case !by.lost:
 			return nil
 		}
-		if err = d.keepAdditions(ctx, l, by, name, have, c.stat.Version); !errors.Is(err, zk.ErrBadVersion) {
+		if err = d.keepAdditions(ctx, l, by, name, have, c.Stat.Version); !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (d *Driver) resume(ctx context.Context, l *link) error {
 	d.mu.Lock()
 	granted, token := d.granted, d.token
 	d.mu.Unlock()
-	if l.tap.reached.Load() >= granted {
+	if l.Reached() >= granted {
 		return nil
 	}
 	return d.raise(ctx, l, nil, token, granted)
@@ -210,23 +210,23 @@ func (d *Driver) everyAddition(ctx context.Context, l *link, path string, c cont
 	if !by.lost {
 		return by, nil
 	}
-	records, err := l.list(ctx, path, false)
+	records, err := l.List(ctx, path, false)
 	if err != nil {
 		return by, err
 	}
 	by.of = map[string]json.RawMessage{}
-	for _, node := range records.names {
-		c, err := l.get(ctx, path+"/"+node)
+	for _, node := range records.Names {
+		c, err := l.Get(ctx, path+"/"+node)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return by, err
 		}
-		if _, err := decodeRecord(c.data); err != nil {
-			c.data = []byte("null")
+		if _, err := decodeRecord(c.Data); err != nil {
+			c.Data = []byte("null")
 		}
-		by.of[strings.TrimPrefix(node, everyRecord)] = c.data
+		by.of[strings.TrimPrefix(node, everyRecord)] = c.Data
 	}
 	return by, nil
 }
@@ -248,17 +248,17 @@ func (d *Driver) keepAdditions(ctx context.Context, l *link, by additions, queue
 	if err := errors.Join(err, checkData(path, data)); err != nil {
 		return err
 	}
-	ops := []any{&zk.SetDataRequest{Path: path, Data: data, Version: version}}
-	switch c, err := l.get(ctx, record); {
+	ops := []any{&zk.Write{Path: path, Data: data, Version: version}}
+	switch c, err := l.Get(ctx, record); {
 	case len(all) == 0:
 	case errors.Is(err, zk.ErrNoNode):
-		ops = append(ops, &zk.CreateRequest{Path: record, Data: one, Acl: d.acl})
+		ops = append(ops, &zk.Create{Path: record, Data: one, Acl: d.acl})
 	case err != nil:
 		return err
 	default:
-		ops = append(ops, &zk.SetDataRequest{Path: record, Data: one, Version: c.stat.Version})
+		ops = append(ops, &zk.Write{Path: record, Data: one, Version: c.Stat.Version})
 	}
-	_, err = l.multi(ctx, ops...)
+	_, err = l.Multi(ctx, ops...)
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
 		return zk.ErrBadVersion // the record has come or gone
 	}
@@ -303,8 +303,8 @@ func (d *Driver) raising(ctx context.Context, l *link, q *lane, now uint64) (rai
 // joined is the transaction of a ticket's first node, which is not later than that of the
 // present one, whatever that says.
 func joined(c content) uint64 {
-	zxid := uint64(c.stat.Czxid)
-	if m, ok := decode(c.data); ok && m.Lent != 0 {
+	zxid := uint64(c.Stat.Czxid)
+	if m, ok := decode(c.Data); ok && m.Lent != 0 {
 		return min(m.Lent, zxid)
 	} else if ok && m.Joined != 0 && m.Zxid != 0 {
 		return min(m.Zxid, zxid)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
@@ -71,15 +71,15 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (found driver.
 	cache := map[string]entry{}
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		if after == "" {
-			if err := l.catchUp(ctx, q.path); err != nil {
+			if err := l.CatchUp(ctx, q.path); err != nil {
 				return false, err
 			}
 		}
 		bell := make(chan struct{}, 1)
 		if after != "" {
 			for _, path := range d.folders(q) {
-				w := l.tap.watch(path, true, bell)
-				defer l.tap.ignore(w)
+				w := l.watch(path, true, bell)
+				defer l.Ignore(w)
 			}
 		}
 		all, set, version, read, err := d.lineup(ctx, l, q, after != "")
@@ -212,13 +212,13 @@ type entry struct {
 // member is what is known of a ticket. Another library's has no ID; its data, if
 // it is text, is who it is.
 func member(n *name, c content) entry {
-	m, ours := decode(c.data)
-	if !ours && string(c.data) != revocation { // which is in the place of what was there
-		m.Owner = strings.ToValidUTF8(string(c.data), "\uFFFD")
+	m, ours := decode(c.Data)
+	if !ours && string(c.Data) != revocation { // which is in the place of what was there
+		m.Owner = strings.ToValidUTF8(string(c.Data), "\uFFFD")
 	}
 	out := driver.Member{
 		ID: n.id, Owner: m.Owner, Note: m.Note, Units: n.units, Token: joined(c),
-		Since: time.UnixMilli(c.stat.Ctime), Left: m.TTL, Foreign: !ours,
+		Since: time.UnixMilli(c.Stat.Ctime), Left: m.TTL, Foreign: !ours,
 	}
 	if m.Joined != 0 {
 		out.Since = time.UnixMilli(m.Joined)
@@ -240,7 +240,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 		}
 		ctx, cancel := d.bound(ctx)
 		defer cancel()
-		if err := l.catchUp(ctx, d.top()); err != nil {
+		if err := l.CatchUp(ctx, d.top()); err != nil {
 			yield(driver.Queue{}, d.failed(err))
 			return
 		}
@@ -276,7 +276,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 
 // walk returns the names below a node that have tickets.
 func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (names []string, err error) {
-	c, err := l.list(ctx, path, false)
+	c, err := l.List(ctx, path, false)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) && name != "" {
 		return nil, nil
 	}
@@ -284,7 +284,7 @@ func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (
 		return nil, err
 	}
 	tickets := false
-	for _, node := range c.names {
+	for _, node := range c.Names {
 		if _, ok := parse(node); ok {
 			tickets = true
 			continue
@@ -308,10 +308,10 @@ func (d *Driver) walk(ctx context.Context, l *link, path, name, prefix string) (
 		}
 		names = append(names, more...)
 	}
-	if _, ok := memberID(path[strings.LastIndexByte(path, '/')+1:]); ok && d.names.barriers && c.stat.EphemeralOwner != 0 && c.stat.EphemeralOwner != containerOwner {
+	if _, ok := memberID(path[strings.LastIndexByte(path, '/')+1:]); ok && d.names.barriers && c.Stat.EphemeralOwner != 0 && c.Stat.EphemeralOwner != containerOwner {
 		name, tickets = name[:max(strings.LastIndexByte(name, '/'), 0)], true
 	}
-	if semaphore, ok := d.semaphoreOf(name, c.names); ok {
+	if semaphore, ok := d.semaphoreOf(name, c.Names); ok {
 		name, tickets = semaphore, true
 	}
 	if tickets && name != "" && strings.HasPrefix(name, prefix) {

@@ -208,27 +208,3 @@ func FuzzNodes(f *testing.F) {
 		}
 	})
 }
-
-// Promise: whatever a server answers, it is read without harm, and no list has more than was sent.
-func FuzzAnswers(f *testing.F) {
-	for _, op := range []int32{opGetData, opGetChildren, opGetChildren2, opGetACL, opMulti, opCreate, opSync, opReconfig, opGetEphemerals} {
-		for _, body := range [][]byte{nil, answerOf(1<<31-1, "x"), answerOf(2, "a", "b"), answerOf(-1), answerOf(opCreate, byte(0), 0, "/a0000000001", -1, byte(1), -1), make([]byte, 100)} {
-			f.Add(op, append(answerOf(1, 0, 7, 0), body...))
-		}
-	}
-	f.Add(int32(opSync), answerOf(xidEvent, 0, 0, 0, 3, 3, "/a"))
-	f.Add(int32(opSync), answerOf(xidEvent, 0, 0, 0, 3, 3, 1<<31-1))
-	f.Add(int32(opPing), answerOf(0, 4000, 0, 7, "password", byte(0)))
-	f.Fuzz(func(t *testing.T, op int32, m []byte) {
-		w := newWire(NewTap(nil), nil)
-		_, _ = w.look(m) // as the grant of a session
-		w = newWire(NewTap(nil), nil)
-		w.ready, w.sent[1] = true, sent{op: op}
-		w.tap.expect("/a")
-		if _, err := w.look(m); err == nil && len(m) > replyHead {
-			if list := texts(m[replyHead:]); len(list) > len(m)/4 {
-				t.Errorf("%d texts in %d bytes", len(list), len(m))
-			}
-		}
-	})
-}

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -127,7 +126,7 @@ func (s *session) join(ctx context.Context, q *lane, r driver.Request) (driver.T
 // come waits until a ticket that is new may be joined. Of one that gives up before that,
 // nothing is known anywhere.
 func (s *session) come(ctx context.Context, r *driver.Request) (give func(), err error) {
-	give, err = s.l.slot(ctx, coming)
+	give, err = s.l.Slot(ctx, zk.Coming)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unsent.Has(r.ID) {
@@ -174,7 +173,7 @@ func (p *place) known() state {
 
 // proof is of the session, whose end takes the ticket, and of the ticket, which
 // this session removes if it is not renewed; s.mu is held.
-func (p *place) proof() driver.Instant { return min(p.s.l.tap.proven(), p.extended) }
+func (p *place) proof() driver.Instant { return min(p.s.l.Proven(), p.extended) }
 
 // ticket is what a caller is told.
 func (p *place) ticket() (driver.Ticket, error) {
@@ -199,7 +198,7 @@ func (s *session) drop(p *place) {
 	defer s.mu.Unlock()
 	p.state = gone
 	delete(s.places, p.req.ID)
-	s.l.tap.lighten(s.zk, p.weight())
+	s.l.Lighten(s.zk, p.weight())
 	p.changed()
 }
 
@@ -322,15 +321,15 @@ func (s *session) find(ctx context.Context, p *place) (bool, error) {
 	if n == nil || err != nil {
 		return false, err
 	}
-	c, err := s.l.get(ctx, p.q.path+"/"+n.node)
+	c, err := s.l.Get(ctx, p.q.path+"/"+n.node)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if c.stat.EphemeralOwner != s.zk && n.until == 0 {
-		if err := s.l.remove(ctx, p.q.path+"/"+n.node); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if c.Stat.EphemeralOwner != s.zk && n.until == 0 {
+		if err := s.l.Remove(ctx, p.q.path+"/"+n.node); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return false, err
 		}
 		return false, nil
@@ -338,7 +337,7 @@ func (s *session) find(ctx context.Context, p *place) (bool, error) {
 	if err := p.stands(*n, joined(c)); err != nil {
 		return false, err
 	}
-	if m, ok := decode(c.data); ok {
+	if m, ok := decode(c.Data); ok {
 		s.mu.Lock()
 		p.got.Token = m.Token
 		s.mu.Unlock()
@@ -384,7 +383,7 @@ func (s *session) create(ctx context.Context, p *place) error {
 			if contended {
 				l.all, l.err = s.listed(ctx, p.q, false)
 			} else {
-				l.content, l.err = s.l.get(ctx, p.q.path)
+				l.content, l.err = s.l.Get(ctx, p.q.path)
 			}
 			looked <- l
 		}()
@@ -396,18 +395,16 @@ func (s *session) create(ctx context.Context, p *place) error {
 	s.mu.Lock()
 	p.flight = flight
 	s.mu.Unlock()
-	_, err := request.Run(ctx, func() (string, error) {
+	_, err := zk.Run(ctx, func() (string, error) {
 		defer p.slot()
 		defer close(flight)
-		s.l.tap.expect(stem)
-		path, err := s.l.conn.Create(stem, data, zk.FlagEphemeralSequential, s.d.acl)
-		c := s.l.tap.taken(stem)
+		c, err := s.l.CreateSequential(stem, data, s.d.acl)
 		if err == nil {
-			err = s.made(p, path, c)
+			err = s.made(p, c)
 		} else if !sure(err) {
 			s.unsure(p)
 		}
-		return path, err
+		return c.Path, err
 	})
 	if err != nil {
 		return err
@@ -430,16 +427,17 @@ func (s *session) create(ctx context.Context, p *place) error {
 
 // made notes the node that was created, perhaps when nobody waits for it any
 // more.
-func (s *session) made(p *place, path string, c creation) error {
+func (s *session) made(p *place, c zk.Created) error {
+	path := c.Path
 	n, ok := parse(path[strings.LastIndexByte(path, '/')+1:])
 	if !ok {
 		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", path))
 	}
-	err := p.stands(n, uint64(c.zxid))
+	err := p.stands(n, uint64(c.Zxid))
 	if n.number == math.MaxInt32 {
 		err = errNumbers
 	}
-	if err != nil || p.known() == gone || c.session != s.zk || s.isEnded() {
+	if err != nil || p.known() == gone || c.Session != s.zk || s.isEnded() {
 		s.clear(func(ctx context.Context) { s.purge(ctx, path) })
 	}
 	return err
@@ -448,7 +446,7 @@ func (s *session) made(p *place, path string, c creation) error {
 // unsure removes what may have come of a create without an answer once the session is
 // over: if the program's client sent it in its next session, it would stay.
 func (s *session) unsure(p *place) {
-	if s.l.own || !s.isEnded() {
+	if s.l.Own || !s.isEnded() {
 		return // then it was sent in this session
 	}
 	s.clear(func(ctx context.Context) {
@@ -475,11 +473,11 @@ var errNumbers = errors.New("zookeeper: the sequence numbers of the queue are us
 // purge removes a node, sooner or later.
 func (s *session) purge(ctx context.Context, path string) {
 	for {
-		err := s.l.remove(ctx, path)
+		err := s.l.Remove(ctx, path)
 		if err == nil || errors.Is(err, zk.ErrNoNode) || ctx.Err() != nil {
 			break
 		}
-		if s.l.own && s.usable(ctx) != nil {
+		if s.l.Own && s.usable(ctx) != nil {
 			return // it goes with its session
 		}
 		select {
@@ -489,7 +487,7 @@ func (s *session) purge(ctx context.Context, path string) {
 		}
 	}
 	if n, _ := parse(path[strings.LastIndexByte(path, '/')+1:]); n.number == math.MaxInt32 {
-		if errors.Is(s.l.remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a setting
+		if errors.Is(s.l.Remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a setting
 			_ = s.d.renumber(ctx, s.l, parent(path))
 		}
 	}
@@ -546,18 +544,18 @@ func (n *name) in(stat *zk.Stat) bool {
 // or the mark says that the one in front has held and left, and so have
 // all before. No child has come or gone since the ticket's node was made: so it stands.
 func (s *session) glance(ctx context.Context, p *place, c content) error {
-	p.q.learn(c.data)
+	p.q.learn(c.Data)
 	s.mu.Lock()
 	zxid := p.zxid
 	s.mu.Unlock()
-	if uint64(c.stat.Pzxid) == zxid {
-		number, ok := marked(c.data)
+	if uint64(c.Stat.Pzxid) == zxid {
+		number, ok := marked(c.Data)
 		before := ok && number == p.n.number-1
-		if c.stat.NumChildren == 1 || before && c.data[0] == markLetter && !s.d.names.leases && !s.d.names.barriers {
+		if c.Stat.NumChildren == 1 || before && c.Data[0] == markLetter && !s.d.names.leases && !s.d.names.barriers {
 			s.mu.Lock()
 			p.based, p.heir = true, !before && p.n.number != 0
 			p.whole = p.n.exclusive()
-			p.edition = edition(c.stat.Version)
+			p.edition = edition(c.Stat.Version)
 			s.mu.Unlock()
 			return s.grant(ctx, p, false)
 		}
@@ -567,7 +565,7 @@ func (s *session) glance(ctx context.Context, p *place, c content) error {
 
 // recheck is look after all that any client has seen done.
 func (s *session) recheck(ctx context.Context, p *place) error {
-	if err := s.l.catchUp(ctx, p.q.path); err != nil {
+	if err := s.l.CatchUp(ctx, p.q.path); err != nil {
 		return err
 	}
 	return s.look(ctx, p)
@@ -621,7 +619,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	all := found.all
 	i, ok := all.place(p.req.ID)
 	if !ok {
-		if !p.n.in(found.stat) && uint64(found.stat.Czxid) < p.zxid {
+		if !p.n.in(found.Stat) && uint64(found.Stat.Czxid) < p.zxid {
 			return errStale
 		}
 		s.mu.Lock()
@@ -655,7 +653,7 @@ func (s *session) judge(ctx context.Context, p *place, found *listing) error {
 	}
 	s.mu.Lock()
 	if holds {
-		p.edition, p.whole = edition(found.stat.Version), i == 0 && all[i].exclusive()
+		p.edition, p.whole = edition(found.Stat.Version), i == 0 && all[i].exclusive()
 	} else {
 		p.view, p.epoch = all.view(i), found.at
 		s.haunted(p.q, p.view.obstacles)
@@ -713,7 +711,7 @@ func (s *session) agree(ctx context.Context, p *place, found *listing, i int) er
 			return s.disagree(ctx, p, &all[j])
 		}
 		ops := p.q.expelling(&all[j], first)
-		_, err = s.l.multi(ctx, append(ops, p.q.unchanged(&all[j])...)...)
+		_, err = s.l.Multi(ctx, append(ops, p.q.unchanged(&all[j])...)...)
 		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 			err = errStale
 		}
@@ -772,11 +770,11 @@ func (p *place) reads() bool { return p.req.ReportDeath && p.q.leases == nil }
 // inherit finds out whether the last exclusive holder has left cleanly: the last
 // one that was seen in front; if there was none, one who had gone before.
 func (s *session) inherit(ctx context.Context, p *place, front line, holds bool) error {
-	c, err := s.l.get(ctx, p.q.path)
+	c, err := s.l.Get(ctx, p.q.path)
 	if err != nil {
 		return err
 	}
-	number, ok := marked(c.data)
+	number, ok := marked(c.Data)
 	if !ok {
 		number = -1
 	}

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -20,10 +19,10 @@ const settled = 20 * time.Millisecond
 func (s *session) keep() {
 	ctx, cancel := s.within(s.d.ctx)
 	defer cancel()
-	lanes := map[*lane]*watch{}
+	lanes := map[*lane]*zk.Watch{}
 	defer func() {
 		for _, w := range lanes {
-			s.l.tap.ignore(w)
+			s.l.Ignore(w)
 		}
 	}()
 	for {
@@ -40,7 +39,7 @@ func (s *session) keep() {
 			return
 		}
 		timer.Stop()
-		if id, _ := s.l.tap.state(); id != s.zk {
+		if id, _ := s.l.State(); id != s.zk {
 			if id != 0 {
 				s.isOver()
 			}
@@ -93,7 +92,7 @@ func (s *session) sweep(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for _, p := range over {
-		if err := s.expire(ctx, p); request.Fatal(err) != nil {
+		if err := s.expire(ctx, p); zk.Fatal(err) != nil {
 			return
 		}
 	}
@@ -135,7 +134,7 @@ func (s *session) expire(ctx context.Context, p *place) error {
 
 // heed watches the queues of tickets that have been held for some time, until
 // somebody waits behind them, and the tickets themselves.
-func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
+func (s *session) heed(ctx context.Context, lanes map[*lane]*zk.Watch) {
 	now := s.d.Now()
 	watched := map[*lane]bool{}
 	var unseen []*place
@@ -154,22 +153,22 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 	s.mu.Unlock()
 	for q, w := range lanes {
 		if !watched[q] {
-			s.l.tap.ignore(w)
+			s.l.Ignore(w)
 			delete(lanes, q)
 		}
 	}
 	began := now
 	for q := range watched {
 		if w := lanes[q]; w != nil {
-			if _, fired := w.fired(); !fired {
+			if _, fired := w.Fired(); !fired {
 				continue
 			}
 		}
 		asked := s.d.Now()
-		w := s.l.tap.watch(q.crowd(), true, s.bell)
-		found, err := s.l.list(ctx, q.crowd(), true)
+		w := s.l.watch(q.crowd(), true, s.bell)
+		found, err := s.l.List(ctx, q.crowd(), true)
 		if err != nil {
-			s.l.tap.ignore(w)
+			s.l.Ignore(w)
 			delete(lanes, q)
 			if !errors.Is(err, zk.ErrNoNode) {
 				return
@@ -178,10 +177,10 @@ func (s *session) heed(ctx context.Context, lanes map[*lane]*watch) {
 		}
 		lanes[q] = w
 		if q.leases != nil {
-			s.leasesWanted(q, len(found.names))
+			s.leasesWanted(q, len(found.Names))
 		} else {
-			all := parseAll(found.names)
-			s.edit(q, all, edition(found.stat.Version), asked)
+			all := parseAll(found.Names)
+			s.edit(q, all, edition(found.Stat.Version), asked)
 			s.wanted(q, all)
 		}
 		if s.d.Now().Sub(began) > s.ttl/10 {
@@ -211,7 +210,7 @@ func (s *session) edit(q *lane, all line, e edition, asked driver.Instant) {
 }
 
 func (p *place) ownFired() bool {
-	_, fired := p.own.fired()
+	_, fired := p.own.Fired()
 	return fired
 }
 
@@ -243,16 +242,16 @@ func (s *session) attend(ctx context.Context, p *place) {
 	s.mu.Lock()
 	node, path := p.n.node, p.path()
 	s.mu.Unlock()
-	w := s.l.tap.watch(path, false, s.bell)
-	c, err := s.l.see(ctx, path)
+	w := s.l.watch(path, false, s.bell)
+	c, err := s.l.See(ctx, path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.state != held || p.n.node != node {
-		s.l.tap.ignore(w)
+		s.l.Ignore(w)
 		return
 	}
 	if errors.Is(err, zk.ErrNoNode) {
-		s.l.tap.ignore(w)
+		s.l.Ignore(w)
 		s.d.background(func(ctx context.Context) {
 			if err := s.verify(ctx, p); errors.Is(err, driver.ErrGone) {
 				s.signals.Add(driver.Evict, p.q.name, p.req.ID)
@@ -261,11 +260,11 @@ func (s *session) attend(ctx context.Context, p *place) {
 		return
 	}
 	if err != nil {
-		s.l.tap.ignore(w)
+		s.l.Ignore(w)
 		return
 	}
 	p.own = w
-	if string(c.data) == revocation {
+	if string(c.Data) == revocation {
 		s.signals.Add(driver.Revoke, p.q.name, p.req.ID)
 	}
 }

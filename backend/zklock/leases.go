@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -213,17 +212,17 @@ func (s *session) lend(ctx context.Context, p *place, watch bool) (bool, error) 
 
 // otherKind finds a ticket of another kind at the name of a semaphore.
 func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
-	c, err := s.l.list(ctx, parent(q.path), false)
+	c, err := s.l.List(ctx, parent(q.path), false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return name{}, false, err
 	}
-	all := parseAll(c.names)
+	all := parseAll(c.Names)
 	if len(all) == 0 && s.d.names.barriers {
-		if all, err = s.d.attendees(ctx, s.l, &lane{path: parent(q.path)}, c.names); err != nil {
+		if all, err = s.d.attendees(ctx, s.l, &lane{path: parent(q.path)}, c.Names); err != nil {
 			return name{}, false, err
 		}
 	}
-	if set, ok := keptIn(c.names); ok && len(all) == 0 {
+	if set, ok := keptIn(c.Names); ok && len(all) == 0 {
 		return name{node: set, kind: driver.Semaphore}, true, nil
 	}
 	if len(all) > 0 {
@@ -234,18 +233,18 @@ func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
 
 // comesAfter reports whether a ticket has joined after a node was made that still stands.
 func (s *session) comesAfter(ctx context.Context, ticket, node string) (bool, error) {
-	t, err := s.l.get(ctx, ticket)
+	t, err := s.l.Get(ctx, ticket)
 	if errors.Is(err, zk.ErrNoNode) {
 		return true, nil // it has left
 	}
 	if err != nil {
 		return false, err
 	}
-	n, err := s.l.get(ctx, node)
+	n, err := s.l.Get(ctx, node)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	}
-	return err == nil && uint64(n.stat.Czxid) < joined(t), err
+	return err == nil && uint64(n.Stat.Czxid) < joined(t), err
 }
 
 // borrow makes all leases of a ticket at once, as long as it stands in locks: a
@@ -261,15 +260,15 @@ func (s *session) borrow(ctx context.Context, p *place) error {
 		units, lock := p.loan.units, p.path()
 		data := p.meta()
 		s.mu.Unlock()
-		ops := []any{&zk.CheckVersionRequest{Path: lock, Version: -1}}
+		ops := []any{&zk.Check{Path: lock, Version: -1}}
 		stem := p.q.leases.path + "/" + fmt.Sprintf("_c_%s-of%d-lease-", uuid(p.req.ID), p.req.Capacity)
 		for range units {
-			ops = append(ops, &zk.CreateRequest{Path: stem, Data: data, Acl: s.d.acl, Flags: zk.FlagEphemeralSequential})
+			ops = append(ops, &zk.Create{Path: stem, Data: data, Acl: s.d.acl, Flags: zk.EphemeralSequential})
 			data = nil // the first says it
 		}
-		failed, err := request.Run(ctx, func() (int, error) {
+		failed, err := zk.Run(ctx, func() (int, error) {
 			defer close(flight)
-			answers, err := s.l.conn.Multi(ops...)
+			answers, err := s.l.Conn.Multi(ops...)
 			for i, a := range answers {
 				if a.Error != nil {
 					return i, a.Error
@@ -304,7 +303,7 @@ func (s *session) borrow(ctx context.Context, p *place) error {
 
 // lent notes the leases that were made, perhaps when nobody waits for them any
 // more.
-func (s *session) lent(p *place, made []zk.MultiResponse) {
+func (s *session) lent(p *place, made []zk.Result) {
 	nodes := make([]string, len(made))
 	for i, m := range made {
 		nodes[i] = m.String[strings.LastIndexByte(m.String, '/')+1:]
@@ -334,7 +333,7 @@ func (s *session) scrap(p *place) {
 func (p *place) seen(c content) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	p.loan.since = c.stat.Ctime
+	p.loan.since = c.Stat.Ctime
 }
 
 // recover finds the leases whose creation had no answer.
@@ -342,7 +341,7 @@ func (s *session) recover(ctx context.Context, p *place) error {
 	if err := p.settled(ctx); err != nil {
 		return err
 	}
-	if err := s.l.catchUp(ctx, p.q.leases.path); err != nil {
+	if err := s.l.CatchUp(ctx, p.q.leases.path); err != nil {
 		return err
 	}
 	all, err := s.l.leases(ctx, p.q, false)
@@ -353,11 +352,11 @@ func (s *session) recover(ctx context.Context, p *place) error {
 	if len(mine) == 0 {
 		return nil
 	}
-	c, err := s.l.get(ctx, p.q.leases.path+"/"+mine[0])
+	c, err := s.l.Get(ctx, p.q.leases.path+"/"+mine[0])
 	if err != nil {
 		return err
 	}
-	if c.stat.EphemeralOwner != s.zk {
+	if c.Stat.EphemeralOwner != s.zk {
 		return nil // they are about to go away
 	}
 	s.mu.Lock()
@@ -376,7 +375,7 @@ func (s *session) unlock(ctx context.Context, p *place) error {
 	mark := func(q *lane, number int32) error {
 		ours, err := s.d.mayMark(ctx, s.l, q)
 		if ours {
-			marks = append(marks, &zk.SetDataRequest{Path: q.path, Data: markOf(number), Version: -1})
+			marks = append(marks, &zk.Write{Path: q.path, Data: markOf(number), Version: -1})
 		}
 		return err
 	}
@@ -398,9 +397,9 @@ func (s *session) unlock(ctx context.Context, p *place) error {
 func (d *Driver) removeAndMark(ctx context.Context, l *link, marked []*lane, paths []string, marks []any) error {
 	ops := marks
 	for _, path := range paths {
-		ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
+		ops = append(ops, &zk.Delete{Path: path, Version: -1})
 	}
-	_, err := l.multi(ctx, ops...)
+	_, err := l.Multi(ctx, ops...)
 	if len(marks) == 0 || !errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
@@ -409,7 +408,7 @@ func (d *Driver) removeAndMark(ctx context.Context, l *link, marked []*lane, pat
 		q.denied = true
 		q.mu.Unlock()
 	}
-	_, err = l.multi(ctx, ops[len(marks):]...)
+	_, err = l.Multi(ctx, ops[len(marks):]...)
 	return err
 }
 
@@ -421,14 +420,14 @@ func (d *Driver) mayMark(ctx context.Context, l *link, q *lane) (bool, error) {
 	if seen || !may {
 		return may, nil
 	}
-	c, err := l.get(ctx, q.path)
+	c, err := l.Get(ctx, q.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return q.learn(c.data), nil
+	return q.learn(c.Data), nil
 }
 
 // The data of leases: the number of the last lease of the last ticket that had the
@@ -442,14 +441,14 @@ func (s *session) leaseHeir(ctx context.Context, p *place, all line) (bool, erro
 	if !p.req.ReportDeath {
 		return false, nil
 	}
-	c, err := s.l.get(ctx, p.q.leases.path)
+	c, err := s.l.Get(ctx, p.q.leases.path)
 	if err != nil {
 		return false, err
 	}
-	if !p.q.leases.learn(c.data) {
+	if !p.q.leases.learn(c.Data) {
 		return true, nil
 	}
-	number, ok := marked(c.data)
+	number, ok := marked(c.Data)
 	if number == unclean && ok {
 		return true, nil
 	}
@@ -487,19 +486,19 @@ func (s *session) giveBack(ctx context.Context, p *place, clean bool) error {
 	if err := p.settled(ctx); err != nil {
 		return err
 	}
-	if err := s.l.catchUp(ctx, p.q.path); err != nil {
+	if err := s.l.CatchUp(ctx, p.q.path); err != nil {
 		return err
 	}
 	found := false
-	locks, err := s.l.list(ctx, p.q.path, false)
+	locks, err := s.l.List(ctx, p.q.path, false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	for _, n := range parseAll(locks.names) {
+	for _, n := range parseAll(locks.Names) {
 		if n.id != p.req.ID {
 			continue
 		}
-		err := s.l.remove(ctx, p.q.path+"/"+n.node)
+		err := s.l.Remove(ctx, p.q.path+"/"+n.node)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
@@ -541,7 +540,7 @@ func (s *session) remit(ctx context.Context, p *place, nodes []string, mark bool
 			return err
 		}
 		if may {
-			marks = append(marks, &zk.SetDataRequest{Path: q.path, Data: markOf(last.number), Version: -1})
+			marks = append(marks, &zk.Write{Path: q.path, Data: markOf(last.number), Version: -1})
 		}
 	}
 	return s.d.removeAndMark(ctx, s.l, []*lane{q}, paths, marks)
@@ -564,7 +563,7 @@ func (s *session) shrinkLoan(ctx context.Context, p *place, units int64) error {
 		s.mu.Unlock()
 	}
 	if nodes == nil {
-		err := s.rename(ctx, p, zk.FlagEphemeral, func(n name) name {
+		err := s.rename(ctx, p, zk.Ephemeral, func(n name) name {
 			n.wants = min(n.wants, units)
 			return n
 		})

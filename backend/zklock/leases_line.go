@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -39,12 +39,12 @@ func parseLease(node string) name {
 
 // leases lists the leases of a semaphore, in the order in which they were made.
 func (l *link) leases(ctx context.Context, q *lane, watch bool) (line, error) {
-	c, err := l.list(ctx, q.leases.path, watch)
+	c, err := l.List(ctx, q.leases.path, watch)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	all := make(line, 0, len(c.names))
-	for _, node := range c.names {
+	all := make(line, 0, len(c.Names))
+	for _, node := range c.Names {
 		all = append(all, parseLease(node))
 	}
 	all.sort()
@@ -92,13 +92,13 @@ func (l line) otherLimit(limit int64) (name, bool) {
 
 // tickets lists a queue. It returns zk.ErrNoNode if there is none.
 func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (line, setting, error) {
-	c, err := l.list(ctx, q.path, watch)
+	c, err := l.List(ctx, q.path, watch)
 	if err != nil {
 		return nil, setting{}, err
 	}
-	all, set := parseQueue(c.names)
+	all, set := parseQueue(c.Names)
 	if d.names.barriers {
-		members, err := d.attendees(ctx, l, q, c.names)
+		members, err := d.attendees(ctx, l, q, c.Names)
 		if err != nil {
 			return nil, set, err
 		}
@@ -116,11 +116,11 @@ func (d *Driver) tickets(ctx context.Context, l *link, q *lane, watch bool) (lin
 // Locks are read first: who has gone from there is found in leases.
 func (d *Driver) semaphore(ctx context.Context, l *link, base *lane, watch bool) (line, error) {
 	q := d.laneOf(base.name, driver.Semaphore)
-	c, err := l.list(ctx, q.path, watch)
+	c, err := l.List(ctx, q.path, watch)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	locks := parseAll(c.names)
+	locks := parseAll(c.Names)
 	leases, err := l.leases(ctx, q, watch)
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (d *Driver) folders(q *lane) []string {
 
 // ticket reads the node of a ticket, which may have moved from locks to leases.
 func (l *link) ticket(ctx context.Context, q *lane, n *name) (content, error) {
-	c, err := l.get(ctx, q.path+"/"+n.node)
+	c, err := l.Get(ctx, q.path+"/"+n.node)
 	if !errors.Is(err, zk.ErrNoNode) || !strings.HasPrefix(n.node, "locks/") || n.id == "" {
 		return c, err
 	}
@@ -201,7 +201,7 @@ func (l *link) ticket(ctx context.Context, q *lane, n *name) (content, error) {
 		return content{}, err
 	}
 	for _, node := range all.of(n.id) {
-		return l.get(ctx, folder.path+"/"+node)
+		return l.Get(ctx, folder.path+"/"+node)
 	}
 	return content{}, zk.ErrNoNode
 }

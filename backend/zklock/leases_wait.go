@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -13,7 +14,7 @@ import (
 func (s *session) pursue(ctx context.Context, p *place) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*watch{}}
+	a := &awaiting{s: s, p: p, bell: make(chan struct{}, 1), on: map[string]*zk.Watch{}}
 	defer a.end()
 	if err := p.await.take(ctx); err != nil { // Join comes first
 		return
@@ -61,8 +62,8 @@ func (a *awaiting) borrow(ctx context.Context) error {
 		a.p.await.give()
 		return nil
 	}
-	w := a.s.l.tap.watch(a.p.q.leases.path, true, a.bell)
-	defer a.s.l.tap.ignore(w)
+	w := a.s.l.watch(a.p.q.leases.path, true, a.bell)
+	defer a.s.l.Ignore(w)
 	a.s.mu.Lock()
 	news := a.p.news
 	a.s.mu.Unlock()
@@ -72,7 +73,7 @@ func (a *awaiting) borrow(ctx context.Context) error {
 		return err
 	}
 	for {
-		if _, fired := w.fired(); fired {
+		if _, fired := w.Fired(); fired {
 			return nil
 		}
 		select {

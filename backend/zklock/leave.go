@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -93,7 +93,7 @@ func (s *session) quit(ctx context.Context, p *place, clean bool) error {
 // search looks for the node of a ticket whose creation had no answer. It may still be
 // under way: it is before the transaction that this begins with, or was refused.
 func (s *session) search(ctx context.Context, p *place) (*name, error) {
-	if err := s.l.catchUp(ctx, p.q.path); err != nil {
+	if err := s.l.CatchUp(ctx, p.q.path); err != nil {
 		return nil, err
 	}
 	return s.locate(ctx, p)
@@ -101,11 +101,11 @@ func (s *session) search(ctx context.Context, p *place) (*name, error) {
 
 // locate finds the node of the ticket, nil if there is none.
 func (s *session) locate(ctx context.Context, p *place) (*name, error) {
-	found, err := s.l.list(ctx, p.q.path, false)
+	found, err := s.l.List(ctx, p.q.path, false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	all := parseAll(found.names)
+	all := parseAll(found.Names)
 	if i, ok := all.place(p.req.ID); ok {
 		return &all[i], nil
 	}
@@ -136,16 +136,16 @@ func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool, 
 	q.mu.Unlock()
 	for tries := 0; mark && tries < 5; tries++ {
 		if e == freshEdition {
-			c, err := l.get(ctx, q.path)
+			c, err := l.Get(ctx, q.path)
 			if err != nil {
 				return err
 			}
-			if !q.learn(c.data) {
+			if !q.learn(c.Data) {
 				break
 			}
-			e = edition(c.stat.Version)
+			e = edition(c.Stat.Version)
 		}
-		_, err := l.multi(ctx, &zk.SetDataRequest{Path: q.path, Data: n.mark(), Version: int32(e)}, &zk.DeleteRequest{Path: path, Version: -1})
+		_, err := l.Multi(ctx, &zk.Write{Path: q.path, Data: n.mark(), Version: int32(e)}, &zk.Delete{Path: path, Version: -1})
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true
@@ -157,7 +157,7 @@ func (d *Driver) take(ctx context.Context, l *link, q *lane, n name, mark bool, 
 		}
 		e = freshEdition
 	}
-	return l.remove(ctx, path)
+	return l.Remove(ctx, path)
 }
 
 // dismiss removes a ticket of another session, which must have a fixed end.
@@ -170,7 +170,7 @@ func (d *Driver) dismiss(ctx context.Context, l *link, q *lane, id string, clean
 	if !ok {
 		return driver.ErrGone
 	}
-	c, err := l.get(ctx, q.path+"/"+all[i].node)
+	c, err := l.Get(ctx, q.path+"/"+all[i].node)
 	if errors.Is(err, zk.ErrNoNode) || err == nil && !all.fixed(i, c) {
 		return driver.ErrGone
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 )
 
 // A listing is one look at a queue for all tickets of a session that have asked
@@ -16,7 +16,7 @@ type listing struct {
 	same bool // all ask for the same kind and capacity, of this library
 	set  setting
 	lent bool // there are folders of a semaphore
-	stat *zk.Stat
+	Stat *zk.Stat
 	at   uint64 // the connection
 	err  error
 }
@@ -64,10 +64,10 @@ func (s *session) list(q *lane, l *listing) {
 		began := s.d.Now()
 		err := errStale
 		for errors.Is(err, errStale) {
-			var c children
-			if c, err = s.l.list(ctx, q.path, false); err == nil {
-				l.stat, l.at, l.lent = c.stat, c.epoch, s.d.lent(c.names)
-				l.all, l.set, err = s.d.settled(ctx, s.l, q, c.names)
+			var c zk.Children
+			if c, err = s.l.List(ctx, q.path, false); err == nil {
+				l.Stat, l.at, l.lent = c.Stat, c.Epoch, s.d.lent(c.Names)
+				l.all, l.set, err = s.d.settled(ctx, s.l, q, c.Names)
 				l.same = l.all.same()
 			}
 		}

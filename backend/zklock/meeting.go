@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -68,9 +67,9 @@ func (s *session) enroll(ctx context.Context, p *place) error {
 		p.flight = flight
 		data := p.meta()
 		s.mu.Unlock()
-		_, err := request.Run(ctx, func() (string, error) {
+		_, err := zk.Run(ctx, func() (string, error) {
 			defer close(flight)
-			made, err := s.l.conn.Create(path, data, zk.FlagEphemeral, s.d.acl)
+			made, err := s.l.Conn.Create(path, data, zk.Ephemeral, s.d.acl)
 			if err == nil && p.known() == gone {
 				s.d.background(func(ctx context.Context) { s.purge(ctx, path) })
 			}
@@ -88,20 +87,20 @@ func (s *session) enroll(ctx context.Context, p *place) error {
 			}
 			return err
 		}
-		c, err := s.l.get(ctx, path)
+		c, err := s.l.Get(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return zk.ErrConnectionClosed // it was taken away: the caller asks again
 		}
 		if err != nil {
 			return err
 		}
-		if c.stat.EphemeralOwner != s.zk { // of an earlier session of ours
-			if err := s.l.remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if c.Stat.EphemeralOwner != s.zk { // of an earlier session of ours
+			if err := s.l.Remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
 			continue
 		}
-		if err := p.stands(n, uint64(c.stat.Czxid)); err != nil {
+		if err := p.stands(n, uint64(c.Stat.Czxid)); err != nil {
 			return err
 		}
 		break
@@ -112,18 +111,18 @@ func (s *session) enroll(ctx context.Context, p *place) error {
 // prepare ends a round all members of which have died, or refuses what is no double
 // barrier.
 func (s *session) prepare(ctx context.Context, q *lane) error {
-	if err := s.l.catchUp(ctx, q.path); err != nil {
+	if err := s.l.CatchUp(ctx, q.path); err != nil {
 		return err
 	}
-	c, err := s.l.list(ctx, q.path, false)
+	c, err := s.l.List(ctx, q.path, false)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	all := parseAll(c.names)
-	if len(all) == 0 && s.d.names.leases && s.d.lent(c.names) {
+	all := parseAll(c.Names)
+	if len(all) == 0 && s.d.names.leases && s.d.lent(c.Names) {
 		if all, err = s.d.semaphore(ctx, s.l, q, false); err != nil {
 			return err
 		}
@@ -131,11 +130,11 @@ func (s *session) prepare(ctx context.Context, q *lane) error {
 	if len(all) > 0 {
 		return fmt.Errorf("%w: the ticket %s is there", driver.ErrMismatch, all[0].node)
 	}
-	if set, ok := keptIn(c.names); ok {
+	if set, ok := keptIn(c.Names); ok {
 		return fmt.Errorf("%w: the number of permits %s is there", driver.ErrMismatch, set)
 	}
-	if slices.Contains(c.names, ready) && !slices.ContainsFunc(c.names, func(n string) bool { _, ok := memberID(n); return ok }) {
-		if err := s.l.remove(ctx, q.path+"/"+ready); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if slices.Contains(c.Names, ready) && !slices.ContainsFunc(c.Names, func(n string) bool { _, ok := memberID(n); return ok }) {
+		if err := s.l.Remove(ctx, q.path+"/"+ready); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}
@@ -145,8 +144,8 @@ func (s *session) prepare(ctx context.Context, q *lane) error {
 // attendance sees whether a member's node is there, and grants the ticket, which is
 // always held.
 func (s *session) attendance(ctx context.Context, p *place) error {
-	c, err := s.l.get(ctx, p.q.path+"/"+uuid(p.req.ID))
-	if err == nil && c.stat.EphemeralOwner == s.zk && !leaving(c) {
+	c, err := s.l.Get(ctx, p.q.path+"/"+uuid(p.req.ID))
+	if err == nil && c.Stat.EphemeralOwner == s.zk && !leaving(c) {
 		if p.known() != waiting {
 			return nil
 		}
@@ -165,7 +164,7 @@ func (s *session) attendance(ctx context.Context, p *place) error {
 }
 
 func leaving(c content) bool {
-	m, ok := decode(c.data)
+	m, ok := decode(c.Data)
 	return ok && m.Leaving
 }
 
@@ -175,7 +174,7 @@ func (s *session) depart(ctx context.Context, p *place) error {
 		return err
 	}
 	path := p.q.path + "/" + uuid(p.req.ID)
-	if err := s.l.catchUp(ctx, path); err != nil {
+	if err := s.l.CatchUp(ctx, path); err != nil {
 		return err
 	}
 	members, isReady, err := s.present(ctx, p.q)
@@ -189,7 +188,7 @@ func (s *session) depart(ctx context.Context, p *place) error {
 	case isReady && lowest:
 		err = s.endRound(ctx, p.q, path)
 	default:
-		err = s.l.remove(ctx, path)
+		err = s.l.Remove(ctx, path)
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
@@ -236,11 +235,11 @@ func (m *meetings) of(queue string, round uint64) (ids []string) {
 
 // present lists the nodes of members, in the order in which they leave.
 func (s *session) present(ctx context.Context, q *lane) (members []string, isReady bool, err error) {
-	c, err := s.l.list(ctx, q.path, false)
+	c, err := s.l.List(ctx, q.path, false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, false, err
 	}
-	for _, node := range c.names {
+	for _, node := range c.Names {
 		if _, ok := memberID(node); ok {
 			members = append(members, node)
 		}
@@ -252,17 +251,17 @@ func (s *session) present(ctx context.Context, q *lane) (members []string, isRea
 
 // stayLast marks the lowest member as one that has left, and removes it once it is alone.
 func (s *session) stayLast(ctx context.Context, p *place, path string) error {
-	c, err := s.l.get(ctx, path)
+	c, err := s.l.Get(ctx, path)
 	if err != nil {
 		return err
 	}
-	m, _ := decode(c.data)
+	m, _ := decode(c.Data)
 	m.Leaving = true
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	if _, err = s.l.set(ctx, path, data, -1); err != nil {
+	if _, err = s.l.Set(ctx, path, data, -1); err != nil {
 		return err
 	}
 	s.d.background(func(ctx context.Context) {
@@ -270,10 +269,10 @@ func (s *session) stayLast(ctx context.Context, p *place, path string) error {
 		defer cancel()
 		for ctx.Err() == nil {
 			bell := make(chan struct{}, 1)
-			w := s.l.tap.watch(p.q.path, true, bell)
-			c, err := s.l.list(ctx, p.q.path, true)
+			w := s.l.watch(p.q.path, true, bell)
+			c, err := s.l.List(ctx, p.q.path, true)
 			others := false
-			for _, node := range c.names {
+			for _, node := range c.Names {
 				_, ok := memberID(node)
 				others = others || ok && node != uuid(p.req.ID)
 			}
@@ -283,7 +282,7 @@ func (s *session) stayLast(ctx context.Context, p *place, path string) error {
 				}
 			}
 			if errors.Is(err, zk.ErrNoNode) {
-				s.l.tap.ignore(w)
+				s.l.Ignore(w)
 				return
 			}
 			most := time.Duration(0)
@@ -291,9 +290,9 @@ func (s *session) stayLast(ctx context.Context, p *place, path string) error {
 				most = again
 			}
 			_ = pause(ctx, bell, most)
-			s.l.tap.ignore(w)
+			s.l.Ignore(w)
 		}
-		if !s.l.own { // the program's connection would keep it
+		if !s.l.Own { // the program's connection would keep it
 			s.purge(context.WithoutCancel(ctx), path)
 		}
 	})
@@ -302,9 +301,9 @@ func (s *session) stayLast(ctx context.Context, p *place, path string) error {
 
 // endRound removes the last member, and ready with it.
 func (s *session) endRound(ctx context.Context, q *lane, path string) error {
-	_, err := s.l.multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.DeleteRequest{Path: q.path + "/" + ready, Version: -1})
+	_, err := s.l.Multi(ctx, &zk.Delete{Path: path, Version: -1}, &zk.Delete{Path: q.path + "/" + ready, Version: -1})
 	if errors.Is(err, zk.ErrNoNode) { // another of the last has removed ready
-		return s.l.remove(ctx, path)
+		return s.l.Remove(ctx, path)
 	}
 	return err
 }
@@ -327,33 +326,33 @@ func (d *Driver) loadRound(ctx context.Context, q *lane) (driver.Cell, error) {
 	}
 	ctx, cancel := d.bound(ctx)
 	defer cancel()
-	if err := l.catchUp(ctx, q.path); err != nil {
+	if err := l.CatchUp(ctx, q.path); err != nil {
 		return driver.Cell{}, d.failed(err)
 	}
 	// ready first: who stands after that was in time.
-	stat, err := l.exists(ctx, q.path+"/"+ready)
+	stat, err := l.Exists(ctx, q.path+"/"+ready)
 	if err != nil || stat == nil {
 		return driver.Cell{}, d.failed(err)
 	}
-	c, err := l.list(ctx, q.path, false)
+	c, err := l.List(ctx, q.path, false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return driver.Cell{}, d.failed(err)
 	}
 	round := uint64(stat.Czxid)
 	now := driver.Round{Members: d.meetings.of(q.name, round)}
-	if slices.Contains(c.names, ready) {
-		for _, node := range c.names {
+	if slices.Contains(c.Names, ready) {
+		for _, node := range c.Names {
 			if id, ok := memberID(node); ok {
 				now.Members = append(now.Members, id)
 				d.attends(q, id, round)
 			}
 		}
 	}
-	if c.stat == nil {
+	if c.Stat == nil {
 		return driver.Cell{}, nil // all is gone meanwhile
 	}
 	value, err := json.Marshal(now)
-	return driver.Cell{Version: uint64(c.stat.Pzxid), Exists: true, Value: value}, err
+	return driver.Cell{Version: uint64(c.Stat.Pzxid), Exists: true, Value: value}, err
 }
 
 // attends notes the round that a ticket of this driver is in.
@@ -385,10 +384,10 @@ func (d *Driver) beginRound(ctx context.Context, l *link, q *lane, w *driver.Swa
 		if driver.CheckID(id) != nil {
 			return driver.Cell{}, driver.ErrConflict
 		}
-		ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + uuid(id), Version: -1})
+		ops = append(ops, &zk.Check{Path: q.path + "/" + uuid(id), Version: -1})
 	}
-	ops = append(ops, &zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagPersistent})
-	_, err := l.multi(ctx, ops...)
+	ops = append(ops, &zk.Create{Path: path, Acl: d.acl, Flags: zk.Persistent})
+	_, err := l.Multi(ctx, ops...)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 		return driver.Cell{}, driver.ErrConflict
 	}
@@ -405,24 +404,24 @@ func (d *Driver) beginRound(ctx context.Context, l *link, q *lane, w *driver.Swa
 func (d *Driver) watchRound(ctx context.Context, q *lane, after uint64) (found driver.Cell, err error) {
 	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
 		bell := make(chan struct{}, 1)
-		w := l.tap.watch(q.path+"/"+ready, false, bell)
-		defer l.tap.ignore(w)
-		stat, err := l.exists(ctx, q.path+"/"+ready)
+		w := l.watch(q.path+"/"+ready, false, bell)
+		defer l.Ignore(w)
+		stat, err := l.Exists(ctx, q.path+"/"+ready)
 		if err != nil {
 			return false, err
 		}
 		now := uint64(0)
 		if stat != nil {
-			members := l.tap.watch(q.path, true, bell)
-			defer l.tap.ignore(members)
-			c, err := l.list(ctx, q.path, true)
+			members := l.watch(q.path, true, bell)
+			defer l.Ignore(members)
+			c, err := l.List(ctx, q.path, true)
 			if errors.Is(err, zk.ErrNoNode) {
 				return false, nil // it is gone meanwhile: look again
 			}
 			if err != nil {
 				return false, err
 			}
-			now = uint64(c.stat.Pzxid)
+			now = uint64(c.Stat.Pzxid)
 		}
 		if now != after {
 			found, err = d.loadRound(ctx, q)
@@ -442,14 +441,14 @@ func (d *Driver) attendees(ctx context.Context, l *link, q *lane, nodes []string
 		if !ok {
 			continue
 		}
-		c, err := l.get(ctx, q.path+"/"+node)
+		c, err := l.Get(ctx, q.path+"/"+node)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if owner := c.stat.EphemeralOwner; owner == 0 || owner == containerOwner || leaving(c) {
+		if owner := c.Stat.EphemeralOwner; owner == 0 || owner == containerOwner || leaving(c) {
 			continue
 		}
 		all = append(all, name{node: node, id: id, kind: driver.Barrier, units: 1, capacity: driver.RWCapacity})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -35,17 +35,17 @@ func (s *session) read(ctx context.Context) {
 	defer s.reading.give()
 	s.mu.Lock()
 	if s.letters != nil {
-		if _, fired := s.letters.fired(); !fired {
+		if _, fired := s.letters.Fired(); !fired {
 			s.mu.Unlock()
 			return
 		}
 	}
-	w := s.l.tap.watch(s.post, false, s.bell)
+	w := s.l.watch(s.post, false, s.bell)
 	s.letters = w
 	s.mu.Unlock()
-	c, err := s.l.see(ctx, s.post)
+	c, err := s.l.See(ctx, s.post)
 	if err != nil {
-		s.l.tap.ignore(w)
+		s.l.Ignore(w)
 		s.mu.Lock()
 		if s.letters == w {
 			s.letters = nil
@@ -57,14 +57,14 @@ func (s *session) read(ctx context.Context) {
 		}
 		return
 	}
-	if len(c.data) == 0 {
+	if len(c.Data) == 0 {
 		return
 	}
-	for _, l := range lettersIn(c.data) {
+	for _, l := range lettersIn(c.Data) {
 		s.demanded(l.Demand, l.Queue, l.ID)
 	}
 	// If more has come meanwhile, it stays, and all of it is read again.
-	_, _ = s.l.set(ctx, s.post, nil, c.stat.Version)
+	_, _ = s.l.Set(ctx, s.post, nil, c.Stat.Version)
 }
 
 func lettersIn(data []byte) (all []driver.Signal) {
@@ -136,19 +136,19 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	case remove:
 		var ops []any
 		for _, node := range n.nodes() {
-			ops = append(ops, &zk.DeleteRequest{Path: q.path + "/" + node, Version: -1})
+			ops = append(ops, &zk.Delete{Path: q.path + "/" + node, Version: -1})
 		}
 		if what == driver.Evict { // only as long as it waits
 			ops = append(ops, q.unchanged(&n)...)
 			for _, o := range all.view(i).obstacles {
-				ops = append(ops, &zk.CheckVersionRequest{Path: q.path + "/" + o.node, Version: -1})
+				ops = append(ops, &zk.Check{Path: q.path + "/" + o.node, Version: -1})
 			}
 		}
-		letters, err := d.letters(ctx, l, c.stat.EphemeralOwner, letter(driver.Force, q.name, id))
+		letters, err := d.letters(ctx, l, c.Stat.EphemeralOwner, letter(driver.Force, q.name, id))
 		if err != nil {
 			return err
 		}
-		_, err = l.multi(ctx, append(ops, letters...)...)
+		_, err = l.Multi(ctx, append(ops, letters...)...)
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
 			return d.ask(ctx, l, q, id, what) // the line has changed
 		}
@@ -158,11 +158,11 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 			n.until, n.evicted = min(n.until, now+ceil(m.TTL)), true
 		})
 	}
-	if _, own := decode(c.data); !own {
+	if _, own := decode(c.Data); !own {
 		if n.layout.kazoo {
 			return errDeaf
 		}
-		_, err := l.set(ctx, path, []byte(revocation), -1)
+		_, err := l.Set(ctx, path, []byte(revocation), -1)
 		if errors.Is(err, zk.ErrNoNode) {
 			return driver.ErrGone
 		}
@@ -170,9 +170,9 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 	}
 	// The line may be older than what other clients have seen: that the ticket stands
 	// is for the leader to say.
-	ops := []any{&zk.CheckVersionRequest{Path: path, Version: -1}}
-	if c.stat.EphemeralOwner != 0 { // else its session may be gone
-		letters, err := d.letters(ctx, l, c.stat.EphemeralOwner, letter(what, q.name, id))
+	ops := []any{&zk.Check{Path: path, Version: -1}}
+	if c.Stat.EphemeralOwner != 0 { // else its session may be gone
+		letters, err := d.letters(ctx, l, c.Stat.EphemeralOwner, letter(what, q.name, id))
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (d *Driver) ask(ctx context.Context, l *link, q *lane, id string, what driv
 		}
 		ops = append(ops, letters...)
 	}
-	_, err = l.multi(ctx, ops...)
+	_, err = l.Multi(ctx, ops...)
 	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
 		return d.ask(ctx, l, q, id, what) // the ticket has changed, or other letters have come
 	}
@@ -197,30 +197,30 @@ func (d *Driver) letters(ctx context.Context, l *link, session int64, letter str
 	if session == 0 {
 		return nil, nil
 	}
-	found, err := l.list(ctx, d.aside("post"), false)
+	found, err := l.List(ctx, d.aside("post"), false)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	for _, node := range found.names {
+	for _, node := range found.Names {
 		if !strings.HasPrefix(node, hexID(session)+"-") {
 			continue
 		}
 		path := d.aside("post", node)
-		c, err := l.get(ctx, path)
+		c, err := l.Get(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if c.stat.EphemeralOwner != session {
+		if c.Stat.EphemeralOwner != session {
 			continue // somebody else has put it there
 		}
-		data := append(c.data, letter...)
+		data := append(c.Data, letter...)
 		if err := checkData(path, data); err != nil {
 			return nil, err
 		}
-		ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: c.stat.Version})
+		ops = append(ops, &zk.Write{Path: path, Data: data, Version: c.Stat.Version})
 	}
 	return ops, nil
 }

@@ -8,7 +8,7 @@ import (
 
 // Renew asks the leader, for a follower that has lost it answers everything
 // else by itself, while the leader lets the session expire. What it proves is
-// an earlier exchange: see proof.go.
+// an earlier exchange: see internal/zk.
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
@@ -17,10 +17,10 @@ func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	began := s.d.Now()
-	if s.l.own {
+	if s.l.Own {
 		answered := make(chan struct{})
 		defer close(answered)
-		go s.l.tap.dropIfSilent(s.ttl/4, answered)
+		go s.l.DropIfSilent(s.ttl/4, answered)
 	}
 	s.renewed.Store(int64(began))
 	if err := s.sync(ctx); err != nil {
@@ -78,7 +78,7 @@ func (s *session) others(ctx context.Context, queue string, tickets []driver.Tic
 	for _, t := range tickets {
 		r := driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone}
 		if i, ok := all.place(t.ID); ok && all[i].until != 0 {
-			r.State, r.Proof = driver.Kept, s.l.tap.proven()
+			r.State, r.Proof = driver.Kept, s.l.Proven()
 			if p := s.place(t.ID); p != nil {
 				s.mu.Lock()
 				r.Proof = p.got.Proof

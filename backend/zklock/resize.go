@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -32,14 +32,14 @@ const exactTries = 8
 
 func (d *Driver) resize(ctx context.Context, l *link, q *lane, capacity int64) error {
 	// A server that lags behind would not show a setting, or tickets, that the caller knows of.
-	if err := l.catchUp(ctx, q.path); err != nil {
+	if err := l.CatchUp(ctx, q.path); err != nil {
 		return err
 	}
 	var mine string // the setting that was made
 	var again bool  // in place of another number
 	var wrong error // why it is taken back
 	for tries := 0; ; tries++ {
-		c, err := l.list(ctx, q.path, false)
+		c, err := l.List(ctx, q.path, false)
 		if errors.Is(err, zk.ErrNoNode) && capacity == 0 {
 			return wrong
 		}
@@ -51,7 +51,7 @@ func (d *Driver) resize(ctx context.Context, l *link, q *lane, capacity int64) e
 		if err != nil {
 			return err
 		}
-		all, old, err := d.settled(ctx, l, q, c.names)
+		all, old, err := d.settled(ctx, l, q, c.Names)
 		if errors.Is(err, errStale) {
 			continue
 		}
@@ -63,7 +63,7 @@ func (d *Driver) resize(ctx context.Context, l *link, q *lane, capacity int64) e
 		}
 		var refused []any
 		if capacity > 0 || !old.kept { // who takes a number back lets others in
-			refused, err = d.refused(ctx, l, q, c.names, all)
+			refused, err = d.refused(ctx, l, q, c.Names, all)
 		}
 		if errors.Is(err, driver.ErrMismatch) && mine != "" && old.node == mine && !again {
 			// Others came while it was made, and may hold by it by now.
@@ -81,17 +81,17 @@ func (d *Driver) resize(ctx context.Context, l *link, q *lane, capacity int64) e
 		case old.kept && old.capacity == capacity && capacity > 0:
 			return d.removeUnfit(ctx, l, q)
 		}
-		ops := removals(q, c.names)
+		ops := removals(q, c.Names)
 		if capacity > 0 || slices.ContainsFunc(all, func(n name) bool { return n.permits() }) {
-			next, stand := all.resized(&old, capacity, made(c.stat), tries < exactTries)
+			next, stand := all.resized(&old, capacity, made(c.Stat), tries < exactTries)
 			var checks []any
 			for _, node := range stand {
-				checks = append(checks, &zk.CheckVersionRequest{Path: q.path + "/" + node, Version: -1})
+				checks = append(checks, &zk.Check{Path: q.path + "/" + node, Version: -1})
 			}
 			ops = slices.Concat(checks, refused, ops)
-			ops = append(ops, d.settingOf(q.path, &next), &zk.CreateRequest{Path: q.path + "/" + bell, Acl: d.acl, Flags: zk.FlagPersistent})
+			ops = append(ops, d.settingOf(q.path, &next), &zk.Create{Path: q.path + "/" + bell, Acl: d.acl, Flags: zk.Persistent})
 		}
-		answers, err := l.multi(ctx, ops...)
+		answers, err := l.Multi(ctx, ops...)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists): // it is not as it was in the list
 		case err != nil:
@@ -130,14 +130,14 @@ func (d *Driver) refused(ctx context.Context, l *link, q *lane, nodes []string, 
 // takes out none: their own clients do, if they wait.
 func (d *Driver) removeUnfit(ctx context.Context, l *link, q *lane) error {
 	for {
-		c, err := l.list(ctx, q.path, false)
+		c, err := l.List(ctx, q.path, false)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		all, s := parseQueue(c.names)
+		all, s := parseQueue(c.Names)
 		if !s.kept || s.capacity == 0 {
 			return nil // somebody else has come
 		}
@@ -151,15 +151,15 @@ func (d *Driver) removeUnfit(ctx context.Context, l *link, q *lane) error {
 		if len(unfit) == 0 {
 			return nil
 		}
-		ops := []any{&zk.CheckVersionRequest{Path: q.path + "/" + s.node, Version: -1}}
+		ops := []any{&zk.Check{Path: q.path + "/" + s.node, Version: -1}}
 		for _, n := range unfit {
-			ops = append(ops, &zk.DeleteRequest{Path: q.path + "/" + n.node, Version: -1})
+			ops = append(ops, &zk.Delete{Path: q.path + "/" + n.node, Version: -1})
 		}
 		told, err := d.lettersTo(ctx, l, q, unfit)
 		if err != nil {
 			return err
 		}
-		_, err = l.multi(ctx, append(ops, told...)...)
+		_, err = l.Multi(ctx, append(ops, told...)...)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
@@ -175,7 +175,7 @@ func (d *Driver) lettersTo(ctx context.Context, l *link, q *lane, all line) (ops
 		slots <- struct{}{}
 		reads.Go(func() {
 			defer func() { <-slots }()
-			contents[i], errs[i] = l.get(ctx, q.path+"/"+all[i].node)
+			contents[i], errs[i] = l.Get(ctx, q.path+"/"+all[i].node)
 		})
 	}
 	reads.Wait()
@@ -183,7 +183,7 @@ func (d *Driver) lettersTo(ctx context.Context, l *link, q *lane, all line) (ops
 	for i := range all {
 		switch {
 		case errs[i] == nil:
-			letters[contents[i].stat.EphemeralOwner] += letter(driver.Force, q.name, all[i].id)
+			letters[contents[i].Stat.EphemeralOwner] += letter(driver.Force, q.name, all[i].id)
 		case !errors.Is(errs[i], zk.ErrNoNode): // else the transaction fails
 			return nil, errs[i]
 		}

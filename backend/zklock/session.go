@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/request"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/recent"
 	"github.com/interlock-go/interlock/internal/signals"
@@ -37,7 +36,7 @@ type session struct {
 	renewed atomic.Int64   // when Renew was last called: a driver.Instant
 	post    string         // where demands for its tickets are put
 	reading turn           // of post
-	letters *watch         // of post
+	letters *zk.Watch      // of post
 	visited driver.Instant // when ghosts were looked for; the keeper's
 
 	mu       sync.Mutex
@@ -82,8 +81,8 @@ type place struct {
 	told     bool // that another waits
 	doomed   bool // it is to be removed as soon as possible
 	news     chan struct{}
-	own      *watch // of its node
-	await    turn   // of calls that find out where the ticket stands
+	own      *zk.Watch // of its node
+	await    turn      // of calls that find out where the ticket stands
 	loan     loan
 	round    uint64 // of a double barrier in Curator's layout that the ticket is in
 }
@@ -115,25 +114,25 @@ type meta struct {
 }
 
 func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions) (*session, error) {
-	zkid, ttl := l.tap.state()
+	zkid, ttl := l.State()
 	if zkid == 0 {
 		return nil, zk.ErrConnectionClosed
 	}
-	number := l.tap.numbers.Add(1)
+	number := l.Number()
 	s := &session{
 		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
-		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.tap.proven(), number),
+		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.Proven(), number),
 		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1), reading: make(turn, 1),
 		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl},
 		unsent: recent.IDs{Span: ttl},
 	}
 	s.ctx, s.cancel = context.WithCancel(d.ctx)
 	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
-	s.stop = l.tap.listen(&listener{connected: s.connected, knows: s.knows, disconnected: func() {
+	s.stop = l.Listen(&zk.Listener{Connected: s.connected, Knows: s.knows, Disconnected: func() {
 		s.signals.Add(driver.Doubt, "", "")
 		ring(s.bell)
 	}})
-	if now, _ := l.tap.state(); now != zkid {
+	if now, _ := l.State(); now != zkid {
 		s.stop()
 		s.cancel()
 		return nil, zk.ErrConnectionClosed
@@ -165,8 +164,8 @@ func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions
 
 func (s *session) openPost(ctx context.Context) error {
 	for range 5 {
-		_, err := request.Call(ctx, func() (string, error) {
-			return s.l.conn.Create(s.post, nil, zk.FlagEphemeral, s.d.acl)
+		_, err := zk.Call(ctx, func() (string, error) {
+			return s.l.Conn.Create(s.post, nil, zk.Ephemeral, s.d.acl)
 		})
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = s.d.lay(ctx, s.l, parent(s.post), false); err == nil {
@@ -182,9 +181,9 @@ func (s *session) openPost(ctx context.Context) error {
 }
 
 // connected hears of a connection that has a session.
-func (s *session) connected(now int64) {
+func (s *session) connected(now int64, timeout time.Duration) {
 	// A server may grant less than the one before, whose word proofs rely on.
-	if _, timeout := s.l.tap.state(); now != s.zk || timeout < s.ttl {
+	if now != s.zk || timeout < s.ttl {
 		s.isOver()
 		return
 	}
@@ -271,8 +270,8 @@ func (p *place) forget() {
 	p.state = gone
 	delete(p.s.places, p.req.ID)
 	p.s.left.Add(p.req.ID)
-	p.s.l.tap.lighten(p.s.zk, p.weight())
-	p.s.l.tap.ignore(p.own)
+	p.s.l.Lighten(p.s.zk, p.weight())
+	p.s.l.Ignore(p.own)
 	close(p.news)
 	p.news = make(chan struct{})
 }
@@ -302,7 +301,7 @@ func (s *session) Close(ctx context.Context) error {
 	if err := s.holds(ctx); err != nil {
 		return s.failed(limit, err)
 	}
-	if !s.l.own {
+	if !s.l.Own {
 		if err := s.abandon(ctx); err != nil {
 			return s.failed(limit, err)
 		}
@@ -350,16 +349,16 @@ func (s *session) free() {
 	s.d.mu.Lock()
 	_, open := s.d.sessions[s]
 	delete(s.d.sessions, s)
-	counted := s.l.tap.exchanges.Load()
-	if open && s.l.own {
+	counted := s.l.Exchanges()
+	if open && s.l.Own {
 		s.d.retired.Add(counted)
 	}
 	s.d.mu.Unlock()
-	if open && s.l.own {
-		s.l.close()
-		s.d.retired.Add(s.l.tap.exchanges.Load() - counted)
+	if open && s.l.Own {
+		s.l.Close()
+		s.d.retired.Add(s.l.Exchanges() - counted)
 	}
-	if open && !s.l.own {
+	if open && !s.l.Own {
 		s.clear(s.vacate)
 	}
 }
@@ -367,7 +366,7 @@ func (s *session) free() {
 // vacate is abandon that is repeated as long as the session of ZooKeeper may go on.
 func (s *session) vacate(ctx context.Context) {
 	for {
-		if now, _ := s.l.tap.state(); now != 0 && now != s.zk {
+		if now, _ := s.l.State(); now != 0 && now != s.zk {
 			return
 		}
 		if err := s.abandon(ctx); err == nil {
@@ -385,7 +384,7 @@ func (s *session) vacate(ctx context.Context) {
 // would outlive the driver, which then goes on until they have gone with the session.
 func (s *session) clear(f func(ctx context.Context)) {
 	run := f
-	if !s.l.own {
+	if !s.l.Own {
 		run = func(context.Context) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
@@ -414,7 +413,7 @@ func (s *session) abandon(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.l.remove(ctx, s.post); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := s.l.Remove(ctx, s.post); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
 	return nil

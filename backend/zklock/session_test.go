@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 	"time"
-
-	"github.com/interlock-go/interlock/driver"
 )
 
 // Promise: a session is over as soon as its client has another, or one with a shorter
@@ -24,15 +22,9 @@ func TestASessionIsOverOnceItsClientHasAnother(t *testing.T) {
 		{"a shorter timeout", 7, ttl - time.Millisecond, true},
 		{"no session", 0, ttl, true},
 	} {
-		tap := NewTap(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &session{l: newLink(nil, tap, nil), zk: 7, ttl: ttl, over: make(chan struct{}), ctx: ctx, cancel: cancel, bell: make(chan struct{}, 1)}
-		tap.listen(&listener{connected: s.connected})
-		if c.session == 0 {
-			tap.expired()
-		} else {
-			tap.opened(&wire{}, driver.Now(), c.session, c.timeout)
-		}
+		s := &session{zk: 7, ttl: ttl, over: make(chan struct{}), ctx: ctx, cancel: cancel, bell: make(chan struct{}, 1)}
+		s.connected(c.session, c.timeout)
 		if s.isEnded() != c.over || (ctx.Err() != nil) != c.over {
 			t.Errorf("connected with %s: over %v", c.what, s.isEnded())
 		}

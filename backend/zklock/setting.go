@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -231,12 +231,12 @@ func (q *lane) unchanged(n *name) []any {
 		return nil
 	}
 	if n.setting != "" {
-		return []any{&zk.CheckVersionRequest{Path: q.path + "/" + n.setting, Version: -1}}
+		return []any{&zk.Check{Path: q.path + "/" + n.setting, Version: -1}}
 	}
 	path := q.path + "/" + bell
 	return []any{
-		&zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagPersistent},
-		&zk.DeleteRequest{Path: path, Version: -1},
+		&zk.Create{Path: path, Acl: zk.WorldACL(zk.PermAll), Flags: zk.Persistent},
+		&zk.Delete{Path: path, Version: -1},
 	}
 }
 
@@ -256,7 +256,7 @@ func (d *Driver) forgetSetting(ctx context.Context, l *link, q *lane, nodes []st
 	if s.node == "" || s.node == bell || s.inForce || s.capacity == 0 {
 		return nil
 	}
-	_, err := l.multi(ctx, removals(q, nodes)...)
+	_, err := l.Multi(ctx, removals(q, nodes)...)
 	if err == nil || errors.Is(err, zk.ErrNoNode) {
 		err = errStale
 	}
@@ -271,14 +271,14 @@ func keptIn(nodes []string) (node string, ok bool) {
 
 // expelling are operations that remove a ticket, as long as the node stands because of which it is to be refused.
 func (q *lane) expelling(n *name, because string) []any {
-	return []any{&zk.CheckVersionRequest{Path: because, Version: -1}, &zk.DeleteRequest{Path: q.path + "/" + n.node, Version: -1}}
+	return []any{&zk.Check{Path: because, Version: -1}, &zk.Delete{Path: q.path + "/" + n.node, Version: -1}}
 }
 
 // removals take away each setting, and the bell.
 func removals(q *lane, nodes []string) (ops []any) {
 	for _, node := range nodes {
 		if isSetting(node) || node == bell {
-			ops = append(ops, &zk.DeleteRequest{Path: q.path + "/" + node, Version: -1})
+			ops = append(ops, &zk.Delete{Path: q.path + "/" + node, Version: -1})
 		}
 	}
 	return ops
@@ -287,27 +287,27 @@ func removals(q *lane, nodes []string) (ops []any) {
 // renumber makes the node of a queue anew whose numbers are used up, and in which nothing stands but
 // its setting: the numbers begin again.
 func (d *Driver) renumber(ctx context.Context, l *link, path string) error {
-	c, err := l.list(ctx, path, false)
+	c, err := l.List(ctx, path, false)
 	if err != nil {
 		return err
 	}
-	_, s := parseQueue(c.names)
-	ops := removals(&lane{path: path}, c.names)
-	if len(ops) < len(c.names) {
+	_, s := parseQueue(c.Names)
+	ops := removals(&lane{path: path}, c.Names)
+	if len(ops) < len(c.Names) {
 		return zk.ErrNotEmpty
 	}
 	if err := d.legible(&lane{path: path}, &s); err != nil {
 		return err
 	}
-	ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagPersistent})
+	ops = append(ops, &zk.Delete{Path: path, Version: -1}, &zk.Create{Path: path, Acl: d.acl, Flags: zk.Persistent})
 	if s.inForce {
 		ops = append(ops, d.settingOf(path, &setting{capacity: s.capacity, kept: s.kept}),
-			&zk.CreateRequest{Path: path + "/" + bell, Acl: d.acl, Flags: zk.FlagPersistent})
+			&zk.Create{Path: path + "/" + bell, Acl: d.acl, Flags: zk.Persistent})
 	}
-	_, err = l.multi(ctx, ops...)
+	_, err = l.Multi(ctx, ops...)
 	return err
 }
 
-func (d *Driver) settingOf(path string, s *setting) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: path + "/" + s.stem(), Acl: d.acl, Flags: zk.FlagSequence}
+func (d *Driver) settingOf(path string, s *setting) *zk.Create {
+	return &zk.Create{Path: path + "/" + s.stem(), Acl: d.acl, Flags: zk.Sequence}
 }

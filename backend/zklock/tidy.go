@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 )
 
 // tidy makes sure that the tickets of a session that was closed are gone. If its
@@ -13,7 +13,7 @@ import (
 // until the timeout. They are removed over another connection, also when the caller does
 // not wait for it any more.
 func (s *session) tidy(limit context.Context) error {
-	if !s.l.own || s.l.tap.closed.Load() {
+	if !s.l.Own || s.l.Closed() {
 		return nil
 	}
 	done := make(chan struct{})
@@ -60,14 +60,14 @@ func (s *session) removeAll(ctx context.Context) error {
 	s.mu.Unlock()
 	for _, t := range all {
 		if t.node == "" { // its creation had no answer
-			if err := l.catchUp(ctx, t.q.path); err != nil {
+			if err := l.CatchUp(ctx, t.q.path); err != nil {
 				return err
 			}
-			found, err := l.list(ctx, t.q.path, false)
+			found, err := l.List(ctx, t.q.path, false)
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
-			line := parseAll(found.names)
+			line := parseAll(found.Names)
 			i, ok := line.place(t.id)
 			if !ok {
 				continue
@@ -77,7 +77,7 @@ func (s *session) removeAll(ctx context.Context) error {
 		paths = append(paths, t.q.path+"/"+t.node)
 	}
 	for _, path := range paths {
-		if err := l.remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := l.Remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}

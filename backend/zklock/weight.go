@@ -28,7 +28,7 @@ func checkData(path string, data []byte) error {
 
 // weight is what a ticket adds to that transaction.
 func weight(c *config, q *lane, r *driver.Request) int {
-	const more = 4 + digits // the length, and the number
+	const more = 4 + 10 // the length, and the number
 	one := len(q.path) + 1 + len(c.names.stem(r.ID, r.Kind, r.Units, r.Capacity)) + more
 	if q.leases != nil { // a node for each unit
 		return one * int(1+min(r.Units, int64(mostWeight)))
@@ -43,30 +43,8 @@ func (s *session) roomFor(q *lane, r *driver.Request) error {
 	if n := len(r.Note); n > mostMeta/2 { // it is written in base64
 		return driver.Invalid(fmt.Errorf("zookeeper: the note has %d bytes, of which servers would end the connection", n))
 	}
-	if !s.l.tap.burden(s.zk, weight(s.d.config, q, r)) {
+	if !s.l.Burden(s.zk, weight(s.d.config, q, r), mostWeight) {
 		return driver.Permanent(fmt.Errorf("zookeeper: the session has tickets whose paths are %d bytes long, more than servers could remove at once when it ends: use several clients", mostWeight))
 	}
 	return nil
-}
-
-// burden adds to the weight of a session, unless that becomes too much.
-func (t *Tap) burden(session int64, weight int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.bearer != session {
-		t.bearer, t.weight = session, 0
-	}
-	if t.weight+weight > mostWeight {
-		return false
-	}
-	t.weight += weight
-	return true
-}
-
-func (t *Tap) lighten(session int64, weight int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.bearer == session {
-		t.weight -= weight
-	}
 }

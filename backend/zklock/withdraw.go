@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 )
 
 // withdrawals are tickets that wait and are to be removed. Such a ticket leaves no mark, so that
@@ -89,9 +89,9 @@ func (s *session) leaveTogether(all []*withdrawal) {
 	if len(all) > 1 {
 		ops := make([]any, len(all))
 		for i, w := range all {
-			ops[i] = &zk.DeleteRequest{Path: w.path, Version: -1}
+			ops[i] = &zk.Delete{Path: w.path, Version: -1}
 		}
-		_, err := s.l.conn.Multi(ops...)
+		_, err := s.l.Conn.Multi(ops...)
 		if err == nil || !sure(err) {
 			for _, w := range all {
 				w.err = err
@@ -100,11 +100,11 @@ func (s *session) leaveTogether(all []*withdrawal) {
 		}
 	}
 	var under sync.WaitGroup
-	free := make(chan struct{}, crowdSlots)
+	free := make(chan struct{}, zk.CrowdSlots)
 	for _, w := range all {
 		free <- struct{}{}
 		under.Go(func() {
-			w.err = s.l.conn.Delete(w.path, -1)
+			w.err = s.l.Conn.Delete(w.path, -1)
 			<-free
 		})
 	}

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"context"
@@ -14,11 +14,11 @@ func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s slots
 		ctx := t.Context()
-		for range crowdSlots {
-			errtest.None(t, s.take(ctx, coming))
+		for range CrowdSlots {
+			errtest.None(t, s.take(ctx, Coming))
 		}
 		var order []int
-		ask := func(ctx context.Context, n int, r rank) {
+		ask := func(ctx context.Context, n int, r Rank) {
 			go func() {
 				if s.take(ctx, r) == nil {
 					order = append(order, n)
@@ -27,11 +27,11 @@ func TestSlots(t *testing.T) {
 			synctest.Wait()
 		}
 		early, cancel := context.WithCancel(ctx)
-		ask(early, 0, coming)
-		ask(ctx, 3, coming)
-		ask(ctx, 4, coming)
-		ask(ctx, 1, watching)
-		ask(ctx, 2, watching)
+		ask(early, 0, Coming)
+		ask(ctx, 3, Coming)
+		ask(ctx, 4, Coming)
+		ask(ctx, 1, Watching)
+		ask(ctx, 2, Watching)
 		cancel()
 		synctest.Wait()
 		for range 4 {
@@ -42,15 +42,15 @@ func TestSlots(t *testing.T) {
 			t.Errorf("slots were given to %v", order)
 		}
 		s.give(2*time.Second, time.Second)
-		if s.limit != crowdSlots/2 {
+		if s.limit != CrowdSlots/2 {
 			t.Errorf("after a late answer there are %d slots", s.limit)
 		}
 		s.give(2*time.Second, time.Second)
-		if s.limit != crowdSlots/2 {
+		if s.limit != CrowdSlots/2 {
 			t.Errorf("after the answer to a request of the same time there are %d slots", s.limit)
 		}
 		s.give(0, time.Second)
-		if s.limit != crowdSlots/2+1 {
+		if s.limit != CrowdSlots/2+1 {
 			t.Errorf("after one in time there are %d slots", s.limit)
 		}
 	})

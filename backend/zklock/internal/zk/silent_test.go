@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"net"
@@ -66,7 +66,7 @@ func TestASilentServerIsLeft(t *testing.T) {
 		defer w.Close()
 		const limit = time.Hour
 		began := time.Now()
-		go tap.dropIfSilent(limit, nil)
+		go tap.DropIfSilent(limit, nil)
 		time.Sleep(limit * 9 / 10)
 		tap.opened(w, driver.Now(), 1, time.Minute) // another one has granted the session
 		<-w.gone

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"bufio"
@@ -98,7 +98,7 @@ func (w *wire) SetReadDeadline(d time.Time) error {
 	w.mu.Unlock()
 	if !ready && !d.IsZero() {
 		patience := handshake
-		if _, timeout := w.tap.state(); timeout > 0 {
+		if _, timeout := w.tap.State(); timeout > 0 {
 			patience = max(timeout/4, 100*time.Millisecond)
 		}
 		if soon := time.Now().Add(min(patience, handshake)); soon.Before(d) {

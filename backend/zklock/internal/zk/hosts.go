@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	client "github.com/go-zookeeper/zk"
 )
 
 // hosts are the servers of the URL, in an order of chance, by all addresses of their names.
@@ -120,7 +120,7 @@ func (h *hosts) Next() (address string, clientRests bool) {
 
 // dial connects with a patience that follows the TTL, and grows from try to try: the kernel asks
 // a network that was down for a moment again a second later, which leases may not have.
-func (h *hosts) dial(dial dialler) dialler {
+func (h *hosts) dial(dial Dialler) Dialler {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		h.mu.Lock()
 		if !h.lost.IsZero() {
@@ -139,7 +139,7 @@ func (h *hosts) name() string {
 }
 
 // leave closes the client of these servers.
-func (h *hosts) leave(conn *zk.Conn) {
+func (h *hosts) leave(conn *client.Conn) {
 	h.left.Store(true)
 	conn.Close()
 }

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"cmp"
@@ -17,38 +17,37 @@ import (
 //   - A Join that is new, and a waiter that sets its watches, take one of the slots of the
 //     connection. Whoever waits for a slot has sent nothing. Watches come first: those who
 //     stand in line already may be about to hold.
-//   - Tickets that wait leave together: see withdraw.go. Lists of a queue are shared, too: see
-//     listing.go.
+//   - Tickets that wait leave together. Lists of a queue are shared, too.
 //   - Renewals, releases of what is held and the end of a session take no slot.
 
-// crowdSlots is how many Joins and waiters of one connection send requests at a time, at most.
+// CrowdSlots is how many Joins and waiters of one connection send requests at a time, at most.
 // Each has at most three under way. If answers are late, since the crowds of many clients meet
 // at a server, there are fewer slots, down to fewestSlots.
 const (
-	crowdSlots  = 32
+	CrowdSlots  = 32
 	fewestSlots = 2
 )
 
 // slots bounds the requests of a crowd. Late answers halve it, others let it grow by one.
 type slots struct {
 	mu    sync.Mutex
-	limit int // 0: crowdSlots
+	limit int // 0: CrowdSlots
 	taken int
 	cut   driver.Instant         // when it was halved
 	lines [ranks][]chan struct{} // those who wait, first come, first served
 }
 
-// rank is who comes first.
-type rank int
+// Rank is who comes first.
+type Rank int
 
 const (
-	watching rank = iota
-	coming
+	Watching Rank = iota
+	Coming
 	ranks
 )
 
 // take waits for a slot. Without an error the caller has to give it back.
-func (s *slots) take(ctx context.Context, r rank) error {
+func (s *slots) take(ctx context.Context, r Rank) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (s *slots) take(ctx context.Context, r rank) error {
 	return ctx.Err()
 }
 
-func (s *slots) most() int { return cmp.Or(s.limit, crowdSlots) }
+func (s *slots) most() int { return cmp.Or(s.limit, CrowdSlots) }
 
 // give gives a slot back that was used for so long. It is late if that is more than patience.
 func (s *slots) give(took, patience time.Duration) {
@@ -88,7 +87,7 @@ func (s *slots) give(took, patience time.Duration) {
 	defer s.mu.Unlock()
 	switch {
 	case took <= patience:
-		s.limit = min(s.most()+1, crowdSlots)
+		s.limit = min(s.most()+1, CrowdSlots)
 	case now.Sub(s.cut) > took: // not those who were sent before it was halved
 		s.limit, s.cut = max(s.most()/2, fewestSlots), now
 	}
@@ -102,14 +101,14 @@ func (s *slots) give(took, patience time.Duration) {
 	}
 }
 
-// slot takes a slot. Whoever has it gives it back when its requests are answered.
-func (l *link) slot(ctx context.Context, r rank) (give func(), err error) {
+// Slot takes a slot. Whoever has it gives it back when its requests are answered.
+func (l *Link) Slot(ctx context.Context, r Rank) (give func(), err error) {
 	if err := l.slots.take(ctx, r); err != nil {
 		return nil, err
 	}
 	began := driver.Now()
 	return sync.OnceFunc(func() {
-		_, timeout := l.tap.state()
+		_, timeout := l.Tap.State()
 		l.slots.give(driver.Now().Sub(began), timeout/40)
 	}), nil
 }

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	client "github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
@@ -42,7 +42,7 @@ func (l listened) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (f *failures) dial(dial dialler) dialler {
+func (f *failures) dial(dial Dialler) Dialler {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := dial(network, address, timeout)
 		if err != nil {
@@ -82,8 +82,8 @@ func (f *failures) failed(server string, err error) {
 }
 
 // event notes servers that accept connections and grant no session.
-func (f *failures) event(e zk.Event) {
-	if e.Type != zk.EventSession || e.State != zk.StateDisconnected {
+func (f *failures) event(e client.Event) {
+	if e.Type != client.EventSession || e.State != client.StateDisconnected {
 		return
 	}
 	f.mu.Lock()

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"net"
@@ -15,17 +15,17 @@ import (
 // connection. A program that brings its own client gives it Tap.Dial:
 //
 //	tap := zklock.NewTap(nil)
-//	conn, _, err := zk.Connect(hosts, timeout, zk.WithDialer(tap.Dial))
+//	conn, _, err := client.Connect(hosts, timeout, client.WithDialer(tap.Dial))
 //	…
 //	d, err := zklock.New(ctx, conn, tap)
 type Tap struct {
 	dial      func(network, address string, timeout time.Duration) (net.Conn, error)
 	exchanges atomic.Uint64
-	reached   atomic.Uint64 // the transaction that the server had reached with its last answer
-	epoch     atomic.Uint64 // of connections
-	numbers   atomic.Uint64 // of sessions of drivers
-	closed    atomic.Bool   // a server has ended the session, for the client asked it to
-	late      chan struct{} // rung by answers that are: see pulse
+	reached   atomic.Uint64
+	epoch     atomic.Uint64
+	numbers   atomic.Uint64
+	closed    atomic.Bool
+	late      chan struct{} // rung by answers that are: see Pulse
 
 	mu        sync.Mutex
 	session   int64 // of the present connection; 0 between connections
@@ -38,10 +38,10 @@ type Tap struct {
 	talked    driver.Instant      // the last request that was answered was sent then
 	pulsed    driver.Instant      // a request by which the session is proven was sent then
 	created   map[string]creation // by path without the number: creates under way
-	watched   map[string][]*watch
+	watched   map[string][]*Watch
 	armed     map[aim]int // watches that requests have still to set
-	listeners map[*listener]struct{}
-	mute      int   // connections that ended when getEphemerals was asked; see ghost.go
+	listeners map[*Listener]struct{}
+	mute      int   // connections that ended when getEphemerals was asked; see own.go
 	bearer    int64 // the session that weight is of
 	weight    int   // of its tickets
 }
@@ -49,12 +49,12 @@ type Tap struct {
 // creation is a create: its transaction, and the session that made it.
 type creation struct{ zxid, session int64 }
 
-// listener is told of what happens to a connection. Its functions run where the
+// Listener is told of what happens to a connection. Its functions run where the
 // connection is read, and wait for nothing.
-type listener struct {
-	connected    func(session int64) // 0: the server says that the session is over
-	disconnected func()
-	knows        func(id string) bool // a ticket; nil: none
+type Listener struct {
+	Connected    func(session int64, timeout time.Duration) // 0: the server says that the session is over
+	Disconnected func()                                     // nil: not told
+	Knows        func(id string) bool                       // a ticket; nil: none
 }
 
 // NewTap makes a Tap for one client. It connects by dial, or by TCP if dial is nil.
@@ -62,10 +62,10 @@ func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn,
 	if dial == nil {
 		dial = net.DialTimeout
 	}
-	return &Tap{dial: dial, late: make(chan struct{}, 1), created: map[string]creation{}, watched: map[string][]*watch{}, armed: map[aim]int{}, listeners: map[*listener]struct{}{}}
+	return &Tap{dial: dial, late: make(chan struct{}, 1), created: map[string]creation{}, watched: map[string][]*Watch{}, armed: map[aim]int{}, listeners: map[*Listener]struct{}{}}
 }
 
-// Dial connects to a server; it is for zk.WithDialer.
+// Dial connects to a server; it is for client.WithDialer.
 func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c, err := t.dial(network, address, timeout)
 	if err != nil {
@@ -74,7 +74,26 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 	return newWire(t, c), nil
 }
 
-func (t *Tap) listen(l *listener) (stop func()) {
+// Dialler connects as the client does, without its Tap.
+func (t *Tap) Dialler() Dialler { return t.dial }
+
+// Exchanges counts requests, those by which the client keeps its connection alive included.
+func (t *Tap) Exchanges() uint64 { return t.exchanges.Load() }
+
+// Reached is the transaction that the server had reached with its last answer.
+func (t *Tap) Reached() uint64 { return t.reached.Load() }
+
+// Epoch counts connections that have ended.
+func (t *Tap) Epoch() uint64 { return t.epoch.Load() }
+
+// Closed says that a server has ended the session, since the client asked it to.
+func (t *Tap) Closed() bool { return t.closed.Load() }
+
+// Number numbers sessions of drivers on this connection.
+func (t *Tap) Number() uint64 { return t.numbers.Add(1) }
+
+// Listen has a listener told until stop is called.
+func (t *Tap) Listen(l *Listener) (stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listeners[l] = struct{}{}
@@ -85,17 +104,17 @@ func (t *Tap) listen(l *listener) (stop func()) {
 	}
 }
 
-// state returns the session of the present connection, 0 if there is none, and
+// State returns the session of the present connection, 0 if there is none, and
 // the timeout that the server granted.
-func (t *Tap) state() (session int64, timeout time.Duration) {
+func (t *Tap) State() (session int64, timeout time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.session, t.timeout
 }
 
-// lost reports whether the session has ended, to all appearances: no server has gone on with it for
+// Lost reports whether the session has ended, to all appearances: no server has gone on with it for
 // its whole timeout. One that has lost its data refuses each client that has seen a later transaction.
-func (t *Tap) lost() bool {
+func (t *Tap) Lost() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.session == 0 && driver.Now().Sub(max(t.talked, t.proof)) > t.timeout
@@ -109,7 +128,7 @@ func (t *Tap) opened(w *wire, sent driver.Instant, session int64, timeout time.D
 	told := t.snapshot()
 	t.mu.Unlock()
 	for _, l := range told {
-		l.connected(session)
+		l.Connected(session, timeout)
 	}
 }
 
@@ -119,7 +138,7 @@ func (t *Tap) expired() {
 	told := t.snapshot()
 	t.mu.Unlock()
 	for _, l := range told {
-		l.connected(0)
+		l.Connected(0, 0)
 	}
 }
 
@@ -135,27 +154,27 @@ func (t *Tap) ended(w *wire) {
 	told := t.snapshot()
 	t.mu.Unlock()
 	for _, l := range told {
-		if l.disconnected != nil {
-			l.disconnected()
+		if l.Disconnected != nil {
+			l.Disconnected()
 		}
 	}
 	t.invalidate()
 }
 
-func (t *Tap) snapshot() []*listener {
-	all := make([]*listener, 0, len(t.listeners))
+func (t *Tap) snapshot() []*Listener {
+	all := make([]*Listener, 0, len(t.listeners))
 	for l := range t.listeners {
 		all = append(all, l)
 	}
 	return all
 }
 
-// dropIfSilent leaves a server that answers nothing for so long, while there is
+// DropIfSilent leaves a server that answers nothing for so long, while there is
 // time for another. One that is slow answers what was asked before, in its order: it is not
 // left, for another would be asked all of that again. A server that has lost its leader answers
 // nothing that was asked after the heartbeat; pings do not count. Nor does the time by which this process
 // itself is late: the answer may be there, and another connection would only be more work.
-func (t *Tap) dropIfSilent(limit time.Duration, answered <-chan struct{}) {
+func (t *Tap) DropIfSilent(limit time.Duration, answered <-chan struct{}) {
 	const steps = 4
 	var last driver.Instant
 	for silent := 0; ; silent++ {
@@ -268,4 +287,27 @@ func text(b []byte) (string, bool) {
 	r := reading{left: b}
 	t := r.text()
 	return string(t), t != nil
+}
+
+// Burden adds to the weight of a session, unless that becomes too much.
+func (t *Tap) Burden(session int64, weight, most int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bearer != session {
+		t.bearer, t.weight = session, 0
+	}
+	if t.weight+weight > most {
+		return false
+	}
+	t.weight += weight
+	return true
+}
+
+// Lighten takes it away.
+func (t *Tap) Lighten(session int64, weight int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bearer == session {
+		t.weight -= weight
+	}
 }

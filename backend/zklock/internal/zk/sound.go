@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import "encoding/binary"
 

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"slices"
@@ -7,35 +7,36 @@ import (
 
 // The kinds of events that the server sends.
 const (
-	nodeCreated     = 1
-	nodeDeleted     = 2
-	nodeChanged     = 3
-	childrenChanged = 4
+	NodeCreated     = 1
+	NodeDeleted     = 2
+	NodeChanged     = 3
+	ChildrenChanged = 4
 )
 
-// watch is told once of the next event at a node, or of the end of the
+// Watch is told once of the next event at a node, or of the end of the
 // connection, after which anything may have happened.
-type watch struct {
+type Watch struct {
 	path     string
-	children bool          // else the node itself
-	bell     chan struct{} // of one place; of whoever listens to several watches
+	children bool   // else the node itself
+	told     func() // waits for nothing
 
 	mu   sync.Mutex
 	what int32 // 0: the connection has ended
 	end  bool
 }
 
-// watch begins to listen. The caller then has the server watch the node, so
-// that no event is missed; or calls ignore.
-func (t *Tap) watch(path string, children bool, bell chan struct{}) *watch {
-	w := &watch{path: path, children: children, bell: bell}
+// Watch begins to listen. The caller then has the server watch the node, so
+// that no event is missed; or calls Ignore. Told is called once.
+func (t *Tap) Watch(path string, children bool, told func()) *Watch {
+	w := &Watch{path: path, children: children, told: told}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.watched[path] = append(t.watched[path], w)
 	return w
 }
 
-func (t *Tap) ignore(w *watch) {
+// Ignore ends a watch. The server's own stands until the event.
+func (t *Tap) Ignore(w *Watch) {
 	if w == nil {
 		return
 	}
@@ -101,9 +102,9 @@ func (t *Tap) armedAs(w *wire, op int32, request []byte) []byte {
 // event tells whoever watches the node.
 func (t *Tap) event(what int32, path string) {
 	t.mu.Lock()
-	var told, rest []*watch
+	var told, rest []*Watch
 	for _, w := range t.watched[path] {
-		if hit := what == nodeDeleted || (what == childrenChanged) == w.children; hit {
+		if hit := what == NodeDeleted || (what == ChildrenChanged) == w.children; hit {
 			told = append(told, w)
 		} else {
 			rest = append(rest, w)
@@ -124,7 +125,7 @@ func (t *Tap) event(what int32, path string) {
 func (t *Tap) invalidate() {
 	t.mu.Lock()
 	all := t.watched
-	t.watched = map[string][]*watch{}
+	t.watched = map[string][]*Watch{}
 	clear(t.armed) // those who have set them are told
 	t.mu.Unlock()
 	for _, ws := range all {
@@ -134,14 +135,16 @@ func (t *Tap) invalidate() {
 	}
 }
 
-func (w *watch) tell(what int32) {
+func (w *Watch) tell(what int32) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.end {
-		return
+	first := !w.end
+	if first {
+		w.what, w.end = what, true
 	}
-	w.what, w.end = what, true
-	ring(w.bell)
+	w.mu.Unlock()
+	if first {
+		w.told()
+	}
 }
 
 // ring wakes whoever listens, who then looks at everything.
@@ -152,8 +155,8 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// fired reports what has happened, if anything has.
-func (w *watch) fired() (what int32, yes bool) {
+// Fired reports what has happened, if anything has.
+func (w *Watch) Fired() (what int32, yes bool) {
 	if w == nil {
 		return 0, false
 	}

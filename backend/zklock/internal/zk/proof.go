@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 //   - Such an exchange proves from the time at which its request was sent, not from that
 //     of its answer: nobody knows when the server had it.
 //
-// A session that is renewed sends a sync every ninth of its timeout (pulse), each of
+// A session that is renewed sends a sync every ninth of its timeout (Pulse), each of
 // which is a proof for those later. So the last proof is always less than half a timeout old,
 // and a ticket is granted with one. While one is held the session asks two things more
 // between two syncs, which its server answers by itself: if that pauses, what came last
@@ -32,8 +32,8 @@ import (
 // reached the server by.
 type heard struct{ sent, by driver.Instant }
 
-// proven returns the time from which the leader guarantees the session.
-func (t *Tap) proven() driver.Instant {
+// Proven returns the time from which the leader guarantees the session.
+func (t *Tap) Proven() driver.Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.proof
@@ -81,11 +81,8 @@ func (t *Tap) quiet() (sync, all time.Duration) {
 	return now.Sub(t.synced), now.Sub(max(t.talked, t.pulsed))
 }
 
-// sync asks the leader, and waits until the server shows what it has shown till then.
-func (s *session) sync(ctx context.Context) error { return s.l.sync(ctx, s.d.top()) }
-
-// pulse sends a request that only its answer is wanted of, and does not wait for that.
-func (t *Tap) pulse(op int32, path string) error {
+// beat sends a request that only its answer is wanted of, and does not wait for that.
+func (t *Tap) beat(op int32, path string) error {
 	t.mu.Lock()
 	w := t.wire
 	t.pulsed = driver.Now()
@@ -108,52 +105,50 @@ func (t *Tap) pulse(op int32, path string) error {
 
 var errBehind = errors.New("zookeeper: the server has not answered what was asked before")
 
-func (s *session) holding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.places {
-		if p.state == held && !p.fixed {
-			return true
-		}
-	}
-	return false
+// Pulse says how a session is kept proven.
+type Pulse struct {
+	TTL     time.Duration
+	Path    string                // of a node that is there
+	Holding func() bool           // tickets are held
+	Renewed func() driver.Instant // when the session was last renewed
+	Over    func()                // was not proven for a TTL; nil: the client is not ours, and decides that itself
 }
 
-// pulse sends a sync whenever none was sent for a ninth of the timeout, and while a ticket is held
+// Pulse sends a sync whenever none was sent for a ninth of the timeout, and while a ticket is held
 // something in between, which is a sync too if the last proof is old: answers are late, perhaps because this
-// process is busy. It does so as long as somebody renews the session.
-func (s *session) pulse() {
-	every := s.ttl / 9
+// process is busy. It does so as long as the session is renewed.
+func (t *Tap) Pulse(ctx context.Context, p Pulse) {
+	every := p.TTL / 9
 	for {
-		age := s.d.Now().Sub(s.l.tap.proven())
-		if s.l.own && age >= s.ttl {
-			s.isOver()
+		age := driver.Now().Sub(t.Proven())
+		if p.Over != nil && age >= p.TTL {
+			p.Over()
 			return
 		}
-		unsynced, silent := s.l.tap.quiet()
+		unsynced, silent := t.quiet()
 		rest, op := every-unsynced, int32(opSync)
-		if soon := every/3 - silent; soon < rest && s.holding() {
+		if soon := every/3 - silent; soon < rest && p.Holding() {
 			rest = soon
-			if age < s.ttl*2/5 {
+			if age < p.TTL*2/5 {
 				op = opExists
 			}
 		}
-		if s.d.Now().Sub(driver.Instant(s.renewed.Load())) > s.ttl {
+		if driver.Now().Sub(p.Renewed()) > p.TTL {
 			rest = every
 		}
 		if rest <= 0 {
-			if s.l.tap.pulse(op, s.d.top()) == nil {
+			if t.beat(op, p.Path) == nil {
 				continue
 			}
 			rest = every / 4 // there is no connection, perhaps
 		}
-		if s.l.own {
-			rest = min(rest, s.ttl-age)
+		if p.Over != nil {
+			rest = min(rest, p.TTL-age)
 		}
 		select {
 		case <-time.After(rest):
-		case <-s.l.tap.late: // so will the timer be
-		case <-s.ctx.Done():
+		case <-t.late: // so will the timer be
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package zklock
+package zk
 
 import (
 	"encoding/binary"
@@ -15,7 +15,7 @@ import (
 func TestAProofCountsFromTheRequest(t *testing.T) {
 	began := driver.Now()
 	c := dialogued(t, 8*time.Millisecond)
-	opened := c.tap.proven()
+	opened := c.tap.Proven()
 	if opened < began || opened > c.begun {
 		t.Errorf("the session is proven from %v after it was asked for", opened.Sub(c.begun))
 	}
@@ -24,13 +24,13 @@ func TestAProofCountsFromTheRequest(t *testing.T) {
 	after := driver.Now()
 	time.Sleep(4 * time.Millisecond) // longer than a sync is behind what it proves
 	c.answer(1)
-	if p := c.tap.proven(); p != opened {
+	if p := c.tap.Proven(); p != opened {
 		t.Fatalf("an answer that came %v later has proven something: no sync has passed the leader", p.Sub(opened))
 	}
 	time.Sleep(4 * time.Millisecond)
 	c.ask(2, opSync)
 	c.answer(2)
-	if p := c.tap.proven(); p < before || p > after {
+	if p := c.tap.Proven(); p < before || p > after {
 		t.Errorf("the proof is %v after its request was sent, %v before at most", p.Sub(after), after.Sub(before))
 	}
 }
@@ -39,16 +39,16 @@ func TestAProofCountsFromTheRequest(t *testing.T) {
 // quarter of the shortest session: a follower may not have named it to its leader.
 func TestASyncDoesNotProveWhatTheLeaderMayNotHaveHeardOf(t *testing.T) {
 	c := dialogued(t, time.Hour)
-	opened := c.tap.proven()
+	opened := c.tap.Proven()
 	for xid := range int32(20) {
 		c.ask(xid, opSync)
 		c.answer(xid)
 	}
-	if p := c.tap.proven(); p != opened {
+	if p := c.tap.Proven(); p != opened {
 		t.Errorf("proven by what came right before: %v", p.Sub(opened))
 	}
 	c = dialogued(t, time.Second)
-	opened = c.tap.proven()
+	opened = c.tap.Proven()
 	began := driver.Now()
 	c.ask(1, opExists)
 	c.answer(1)
@@ -56,7 +56,7 @@ func TestASyncDoesNotProveWhatTheLeaderMayNotHaveHeardOf(t *testing.T) {
 	took := driver.Now().Sub(began)
 	time.Sleep(300 * time.Millisecond)
 	c.answer(2)
-	if p := c.tap.proven(); p != opened && took < 250*time.Millisecond {
+	if p := c.tap.Proven(); p != opened && took < 250*time.Millisecond {
 		t.Errorf("a sync counts from its answer: what came right before it has proven %v", p.Sub(opened))
 	}
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestASyncDoesNotProveWhatTheLeaderMayNotHaveHeardOf(t *testing.T) {
 		const at = driver.Instant(time.Hour)
 		tap.answered(at.Add(-c.before-time.Second), at.Add(-c.before))
 		tap.passed(at)
-		if tap.proven() != 0 != c.proven {
+		if tap.Proven() != 0 != c.proven {
 			t.Errorf("what the server had %v before a sync, of %v: proven %v", c.before, c.timeout, !c.proven)
 		}
 	}
@@ -90,11 +90,11 @@ func TestAConnectionProvesItself(t *testing.T) {
 	at := driver.Instant(time.Hour)
 	tap.answered(at, at.Add(time.Millisecond))
 	tap.opened(&wire{}, at.Add(-time.Second), 1, timeout)
-	if p := tap.proven(); p != at.Add(-time.Second) {
+	if p := tap.Proven(); p != at.Add(-time.Second) {
 		t.Errorf("proven %v after the request for a session", p.Sub(at.Add(-time.Second)))
 	}
 	tap.passed(at.Add(timeout))
-	if p := tap.proven(); p != at.Add(-time.Second) {
+	if p := tap.Proven(); p != at.Add(-time.Second) {
 		t.Errorf("an exchange over an earlier connection is a proof: %v", p.Sub(at))
 	}
 }
@@ -110,7 +110,7 @@ func TestALateAnswerHidesNoOtherProof(t *testing.T) {
 	tap.answered(paused, resumed)
 	tap.answered(resumed, resumed.Add(time.Millisecond))
 	tap.passed(resumed.Add(timeout * 3 / 10))
-	if p := tap.proven(); p != resumed {
+	if p := tap.Proven(); p != resumed {
 		t.Errorf("proven from %v before the end of the pause", resumed.Sub(p))
 	}
 }
