@@ -35,7 +35,7 @@ var backends = []workload.Backend{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	commands := map[string]func(context.Context, []string) error{"cost": cost, "table": table}
+	commands := map[string]func(context.Context, []string) error{"compare": compare, "cost": cost, "table": table}
 	var err error
 	if command := commands[strings.Join(os.Args[1:min(2, len(os.Args))], "")]; command != nil {
 		err = command(ctx, os.Args[2:])
@@ -52,12 +52,12 @@ func main() {
 func speed(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("bench", flag.ExitOnError)
 	set.Usage = func() {
-		fmt.Fprintf(set.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n       bench cost [OPTION]… [BACKEND]…\n       bench table [OPTION]\n")
+		fmt.Fprintf(set.Output(), "usage: bench [OPTION]… [BACKEND | WORKLOAD | BACKEND/WORKLOAD]…\n       bench cost [OPTION]… [BACKEND]…\n       bench table [OPTION]\n       bench compare BEFORE.jsonl AFTER.jsonl\n")
 		set.PrintDefaults()
 	}
 	var e workload.Env
 	repeat := set.Int("repeat", 3, "repetitions of each workload, in which the contenders take turns; the median counts")
-	set.DurationVar(&e.Time, "time", time.Second, "how long each contender runs in W1 to W4, in each repetition")
+	set.DurationVar(&e.Time, "time", time.Second, "how long each contender runs, except in W5, in each repetition")
 	set.DurationVar(&e.Limit, "limit", 15*time.Second, "how long those who wait may take to get through")
 	set.IntVar(&e.Waiters, "waiters", 1000, "waiters of W5, each with a client of its own")
 	only := set.String("only", "", "a regular expression for the names of contenders")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -10,7 +11,24 @@ import (
 	"github.com/interlock-go/interlock/bench/figures"
 )
 
-// table is a command: it writes the tables of the documents from the results that are
+// compare is a command: it prints what has become of the figures of one run in another one.
+func compare(_ context.Context, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: bench compare BEFORE.jsonl AFTER.jsonl")
+	}
+	before, err := figures.Read(args[0])
+	if err != nil {
+		return err
+	}
+	after, err := figures.Read(args[1])
+	if err != nil {
+		return err
+	}
+	fmt.Print(figures.Compare(before, after))
+	return nil
+}
+
+// table is a command: it writes the tables of the documents, and docs/bench.html, from the results that are
 // stored, or the medians of results that are to be stored.
 func table(_ context.Context, args []string) error {
 	set := flag.NewFlagSet("bench table", flag.ExitOnError)
@@ -29,6 +47,13 @@ func table(_ context.Context, args []string) error {
 	}
 	documents, _ := filepath.Glob("../docs/*.md")
 	pages, _ := filepath.Glob("../*.md")
+	page, err := r.Page()
+	if err == nil {
+		err = os.WriteFile("../docs/bench.html", []byte(page), 0o644)
+	}
+	if err != nil {
+		return err
+	}
 	for _, file := range append(documents, pages...) {
 		text, err := os.ReadFile(file)
 		if err != nil {

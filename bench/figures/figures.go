@@ -23,7 +23,26 @@ import (
 type Results struct {
 	medians []workload.Result
 	costs   []map[string]string
-	machine []string
+	speedOn []Machine
+	costsOn []Machine
+}
+
+// Machine is what figures are measured on. Zeros were not measured.
+type Machine struct {
+	Machine      string  `json:"machine"`
+	RoundTrip    float64 `json:"round_trip_us,omitzero"`    // of a byte over the loopback interface
+	DurableWrite float64 `json:"durable_write_us,omitzero"` // of 4 KiB, in the folder for temporary files
+}
+
+func (m Machine) String() string {
+	s := m.Machine
+	if m.RoundTrip > 0 {
+		s += "; a round trip takes " + span(m.RoundTrip)
+	}
+	if m.DurableWrite > 0 {
+		s += "; a durable write takes " + span(m.DurableWrite)
+	}
+	return s
 }
 
 // Read reads what was written with -json, from several files if there are several.
@@ -35,15 +54,22 @@ func Read(files ...string) (*Results, error) {
 		if err != nil {
 			return nil, err
 		}
+		on := &r.speedOn
+		if bytes.Contains(text, []byte(`"measurement"`)) {
+			on = &r.costsOn
+		}
 		for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
-			var kind struct{ Contender, Measurement, Machine string }
+			var kind struct {
+				Contender, Measurement string
+				Machine
+			}
 			if err := json.Unmarshal(s.Bytes(), &kind); err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 			switch {
-			case kind.Machine != "":
-				if !slices.Contains(r.machine, kind.Machine) {
-					r.machine = append(r.machine, kind.Machine)
+			case kind.Machine.Machine != "":
+				if !slices.Contains(*on, kind.Machine) {
+					*on = append(*on, kind.Machine)
 				}
 			case kind.Measurement != "":
 				var line map[string]string
@@ -77,8 +103,8 @@ func Read(files ...string) (*Results, error) {
 // Write writes the medians, as Read reads them.
 func (r *Results) Write(w io.Writer) error {
 	out := json.NewEncoder(w)
-	for _, m := range r.machine {
-		if err := out.Encode(map[string]string{"machine": m}); err != nil {
+	for _, m := range append(r.speedOn, r.costsOn...) {
+		if err := out.Encode(m); err != nil {
 			return err
 		}
 	}
@@ -100,7 +126,16 @@ func (r *Results) Tables() map[string]string {
 	return map[string]string{"speed": r.speed(), "peers": r.peers(), "cost": r.cost(), "machine": r.about()}
 }
 
-func (r *Results) about() string { return strings.Join(r.machine, "\n") + "\n" }
+func (r *Results) about() string {
+	var t strings.Builder
+	for _, m := range r.speedOn {
+		fmt.Fprintf(&t, "- Speed: %s\n", m)
+	}
+	for _, m := range r.costsOn {
+		fmt.Fprintf(&t, "- Bytes: %s\n", m)
+	}
+	return t.String()
+}
 
 // ours is the contender of Interlock with no options.
 const ours = "interlock"

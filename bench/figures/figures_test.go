@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,14 @@ func TestTablesOfTheDocumentsAreThoseOfTheResults(t *testing.T) {
 	if marked == 0 {
 		t.Error("no document has a table of results")
 	}
+	page, err := r.Page()
+	shown, _ := os.ReadFile("../../docs/bench.html")
+	if err != nil || page != string(shown) {
+		t.Errorf("docs/bench.html is not what the results say (%v): run `go run . table` in bench", err)
+	}
+	if n := strings.Count(page, `class="ours"`); n < 20 {
+		t.Errorf("the page shows %d results of Interlock", n)
+	}
 }
 
 func TestMediansAreReadAsTheyAreWritten(t *testing.T) {
@@ -72,6 +81,29 @@ func TestMediansAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	if speed := first.Tables()["speed"]; !strings.Contains(speed, "| Redis | 500 µs |") {
 		t.Errorf("2,000 a second are not shown as 500 µs:\n%s", speed)
+	}
+}
+
+// A quicker machine makes all quicker; what is ours stands out by what the peers did not gain.
+func TestComparisonIsToThePeers(t *testing.T) {
+	dir := t.TempDir()
+	read := func(name string, peer, ours int) *Results {
+		file := filepath.Join(dir, name)
+		text := fmt.Sprintf(`{"backend":"redis","workload":"W1","contender":"redsync","figures":{"pairs/s":%d}}
+{"backend":"redis","workload":"W1","contender":"interlock","ours":true,"figures":{"pairs/s":%d}}
+`, peer, ours)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	table := Compare(read("before", 1000, 1000), read("after", 2000, 3000))
+	if want := "| redis/W1 | interlock | pairs/s | 1,000 | 3,000 | 3.00 | 1.50 |"; !strings.Contains(table, want) {
+		t.Errorf("%q is not in\n%s", want, table)
 	}
 }
 

@@ -20,7 +20,7 @@ func AllAt(url func(workload.Options) string) []workload.Contender {
 		contender(url, "interlock, StrictOrder", "no hand-over inside the process", interlock.StrictOrder()),
 		contender(url, "interlock, Sticky", "keeps the lock until another client wants it", interlock.Sticky()),
 	}
-	all[0].InW5, all[1].InW5 = true, true
+	all[0].Also, all[1].Also = []string{"W5", "W6", "W7"}, []string{"W5"}
 	return all
 }
 
@@ -32,15 +32,13 @@ func contender(url func(workload.Options) string, name, settings string, opts ..
 				return workload.Client{}, err
 			}
 			return workload.Client{
-				Lock: func(name string) workload.Lock {
-					l := c.Mutex(name, opts...)
-					return func(ctx context.Context) (workload.Held, error) {
-						lease, err := l.Acquire(ctx)
-						if err != nil {
-							return workload.Held{}, err
-						}
-						return workload.Held{Token: lease.Token(), Release: lease.Release}, nil
-					}
+				Lock: func(name string) workload.Lock { return held(c.Mutex(name, opts...).Acquire) },
+				Readers: func(name string) (read, write workload.Lock) {
+					l := c.RWMutex(name, opts...)
+					return held(l.Reader().Acquire), held(l.Writer().Acquire)
+				},
+				Slot: func(name string, permits int) workload.Lock {
+					return held(c.Semaphore(name, int64(permits), opts...).Acquire)
 				},
 				Waiting: func(ctx context.Context, name string) (int, error) {
 					q, err := c.Admin().Queue(ctx, name)
@@ -49,4 +47,14 @@ func contender(url func(workload.Options) string, name, settings string, opts ..
 				Close: c.Close,
 			}, nil
 		}}
+}
+
+func held(acquire func(context.Context) (*interlock.Lease, error)) workload.Lock {
+	return func(ctx context.Context) (workload.Held, error) {
+		lease, err := acquire(ctx)
+		if err != nil {
+			return workload.Held{}, err
+		}
+		return workload.Held{Token: lease.Token(), Release: lease.Release}, nil
+	}
 }

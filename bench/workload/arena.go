@@ -2,8 +2,18 @@ package workload
 
 import (
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"time"
 )
+
+// place is what a lock protects.
+type place interface {
+	// enter reports whether the lock came from another worker, and how long ago that one
+	// began to release it.
+	enter(worker int, token uint64, now time.Time) (gap time.Duration, handed bool, err error)
+	leave(worker int, now time.Time) error
+}
 
 // arena is what a lock protects: plain variables that nothing else guards. If
 // two hold the lock, they trip over each other here.
@@ -15,8 +25,6 @@ type arena struct {
 	released time.Time // just before
 }
 
-// enter reports whether the lock came from another worker, and how long ago
-// that one began to release it.
 func (a *arena) enter(worker int, token uint64, now time.Time) (gap time.Duration, handed bool, err error) {
 	if a.inside {
 		err = fmt.Errorf("worker %d holds while worker %d holds", worker, a.worker)
@@ -41,4 +49,29 @@ func (a *arena) leave(worker int, now time.Time) (err error) {
 	}
 	a.inside, a.released = false, now
 	return err
+}
+
+// room has space for several at once.
+type room struct {
+	space int64
+	taken atomic.Int64
+}
+
+// seat is so much of a room.
+type seat struct {
+	*room
+	units int64
+}
+
+func (s seat) enter(worker int, _ uint64, _ time.Time) (time.Duration, bool, error) {
+	if n := s.taken.Add(s.units); n > s.space {
+		return 0, false, fmt.Errorf("worker %d makes it %d in a room for %d", worker, n, s.space)
+	}
+	runtime.Gosched() // so that others come in, if they can
+	return 0, false, nil
+}
+
+func (s seat) leave(int, time.Time) error {
+	s.taken.Add(-s.units)
+	return nil
 }

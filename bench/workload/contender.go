@@ -14,11 +14,11 @@ import (
 type Contender struct {
 	Name     string
 	Settings string
-	Ours     bool // what it does wrong is an error of this project
-	InW5     bool // its clients know how many wait
+	Ours     bool     // what it does wrong is an error of this project
+	Also     []string // the workloads beside W1 to W4 and W10 that it can take part in
 	Open     func(ctx context.Context, o Options) (Client, error)
 
-	// Least is how long it has to run in W1 to W4 at a time before its figures mean
+	// Least is how long it has to run at a time, except in W5, before its figures mean
 	// something.
 	Least time.Duration
 
@@ -36,6 +36,12 @@ type Options struct {
 type Client struct {
 	// Lock returns the lock of that name, for one goroutine.
 	Lock func(name string) Lock
+
+	// Readers returns a lock that many read under, and one alone writes under. W6 asks.
+	Readers func(name string) (read, write Lock)
+
+	// Slot returns one of so many permits. W7 asks.
+	Slot func(name string, permits int) Lock
 
 	// Waiting counts the clients that wait for a lock. W5 asks.
 	Waiting func(ctx context.Context, name string) (int, error)

@@ -23,14 +23,18 @@ type Figures struct {
 	Wrong []string        // what a lock must never do, and errors
 }
 
-// contest is W1 to W4.
-func contest(s Shape) func(context.Context, Contender, Env, *Result) error {
-	return func(ctx context.Context, c Contender, e Env, r *Result) error {
-		compete := c.Compete
-		if compete == nil {
-			compete = c.compete
+// turns says how a worker comes to its next lock, and what that protects. Who asks for it once has turns of one worker.
+type turns func(c Client, name string, worker int) func() (Lock, place)
+
+// contest has workers compete, or another process have its own do so.
+func contest(s Shape, next func() turns) func(context.Context, Contender, Env, *Result) error {
+	return func(ctx context.Context, c Contender, e Env, r *Result) (err error) {
+		var f Figures
+		if c.Compete != nil {
+			f, err = c.Compete(ctx, s, max(e.Time, c.Least), e.Limit)
+		} else {
+			f, err = c.compete(ctx, s, next(), max(e.Time, c.Least), e.Limit)
 		}
-		f, err := compete(ctx, s, max(e.Time, c.Least), e.Limit)
 		if err != nil {
 			return err
 		}
@@ -61,8 +65,7 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // worker is one goroutine that acquires and releases.
 type worker struct {
 	id     int
-	lock   Lock
-	arena  *arena
+	next   func() (Lock, place)
 	grants int64           // within the time
 	gaps   []time.Duration // of the hand-offs among them
 	wrong  []string
@@ -71,7 +74,8 @@ type worker struct {
 // work goes on until stop, and then until it has the lock once more or ctx ends.
 func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 	for !stop.Load() {
-		h, err := w.lock(ctx)
+		lock, place := w.next()
+		h, err := lock(ctx)
 		now := time.Now()
 		if err != nil {
 			if ctx.Err() == nil {
@@ -79,7 +83,7 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 			}
 			return
 		}
-		gap, handed, err := w.arena.enter(w.id, h.Token, now)
+		gap, handed, err := place.enter(w.id, h.Token, now)
 		w.note(err)
 		if !stop.Load() {
 			w.grants++
@@ -87,7 +91,7 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 				w.gaps = append(w.gaps, gap)
 			}
 		}
-		w.note(w.arena.leave(w.id, time.Now()))
+		w.note(place.leave(w.id, time.Now()))
 		if err := h.Release(); err != nil {
 			w.note(fmt.Errorf("release: %w", err))
 			return
@@ -103,7 +107,7 @@ func (w *worker) note(err error) {
 
 // compete has workers compete for so long. Then each has until the limit to get
 // the lock once more.
-func (c Contender) compete(ctx context.Context, s Shape, d, limit time.Duration) (f Figures, err error) {
+func (c Contender) compete(ctx context.Context, s Shape, next turns, d, limit time.Duration) (f Figures, err error) {
 	clients, end, err := open(ctx, c, s.Clients)
 	if err != nil {
 		return f, err
@@ -111,11 +115,9 @@ func (c Contender) compete(ctx context.Context, s Shape, d, limit time.Duration)
 	defer end()
 	name := newName()
 	lock := func(i int, of string) Lock { return clients[i%s.Clients].Lock(fmt.Sprintf("%s/%s", name, of)) }
-	arenas := make([]arena, s.Names)
 	workers := make([]*worker, s.Workers)
 	for i := range workers {
-		at := i % s.Names
-		workers[i] = &worker{id: i, arena: &arenas[at], lock: lock(i, fmt.Sprint(at))}
+		workers[i] = &worker{id: i, next: next(clients[i%s.Clients], fmt.Sprintf("%s/%d", name, i%s.Names), i)}
 	}
 	// Connections are made and scripts are loaded before the clock runs.
 	err = Together(s.Workers, s.Workers, func(i int) error { return once(ctx, lock(i, fmt.Sprintf("warm/%d", i))) })

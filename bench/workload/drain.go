@@ -32,8 +32,8 @@ func drain(ctx context.Context, c Contender, e Env, r *Result) error {
 	defer cancel()
 	served := make(chan error, e.Waiters)
 	for i, client := range clients[1:] {
-		w := &worker{id: i, lock: client.Lock(name), arena: &a}
-		go func() { served <- w.turn(waiting) }()
+		lock := client.Lock(name)
+		go func() { served <- turn(waiting, i, lock, &a) }()
 	}
 	if err := lineUp(ctx, clients[0], name, e); err != nil {
 		return err
@@ -63,13 +63,13 @@ func drain(ctx context.Context, c Contender, e Env, r *Result) error {
 }
 
 // turn waits for the lock and gives it back.
-func (w *worker) turn(ctx context.Context) error {
-	h, err := w.lock(ctx)
+func turn(ctx context.Context, worker int, lock Lock, a *arena) error {
+	h, err := lock(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire: %w", err)
 	}
-	_, _, err = w.arena.enter(w.id, h.Token, time.Now())
-	if e := w.arena.leave(w.id, time.Now()); err == nil {
+	_, _, err = a.enter(worker, h.Token, time.Now())
+	if e := a.leave(worker, time.Now()); err == nil {
 		err = e
 	}
 	if e := h.Release(); err == nil {

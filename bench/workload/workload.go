@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type Workload struct {
 
 // Env says how long a workload runs, and how large it is.
 type Env struct {
-	Time    time.Duration // W1 to W4
+	Time    time.Duration // all but W5
 	Limit   time.Duration // for those who wait to get the lock at last
 	Waiters int           // W5
 }
@@ -37,20 +38,81 @@ func All() []Workload {
 	contended := []string{HandOffs, Pairs, GapP50, GapP99, Fairness}
 	return []Workload{
 		{Name: "W1", What: "one goroutine, one name: acquire and release", Figures: []string{Pairs},
-			run: contest(Shape{Clients: 1, Workers: 1, Names: 1})},
+			run: contest(Shape{Clients: 1, Workers: 1, Names: 1}, alone)},
 		{Name: "W2", What: "64 goroutines of one client, each its own name", Figures: []string{Pairs},
-			run: contest(Shape{Clients: 1, Workers: 64, Names: 64})},
+			run: contest(Shape{Clients: 1, Workers: 64, Names: 64}, alone)},
 		{Name: "W3", What: "64 goroutines of one client, one name, empty critical section", Figures: contended,
-			run: contest(Shape{Clients: 1, Workers: 64, Names: 1})},
+			run: contest(Shape{Clients: 1, Workers: 64, Names: 1}, alone)},
 		{Name: "W4", What: "16 clients with connections of their own, one name, empty critical section", Figures: contended,
-			run: contest(Shape{Clients: 16, Workers: 16, Names: 1})},
+			run: contest(Shape{Clients: 16, Workers: 16, Names: 1}, alone)},
 		{Name: "W5", What: "clients wait for one name: until the last of them has had it", Figures: []string{DrainS},
 			run: drain},
+		{Name: "W6", What: "16 clients, one read-write lock: each writes once in twenty times", Figures: []string{Pairs, Fairness},
+			run: contest(Shape{Clients: 16, Workers: 16, Names: 1}, reading)},
+		{Name: "W7", What: "64 clients, one semaphore with 8 permits", Figures: []string{Pairs, Fairness},
+			run: contest(Shape{Clients: 64, Workers: 64, Names: 1}, sharing)},
+		{Name: "W10", What: "64 goroutines of one client, each name used once", Figures: []string{Pairs},
+			run: contest(Shape{Clients: 1, Workers: 64, Names: 64}, onceEach)},
 	}
 }
 
 // Takes reports whether a contender takes part.
-func (w Workload) Takes(c Contender) bool { return w.Name != "W5" || c.InW5 }
+func (w Workload) Takes(c Contender) bool {
+	switch w.Name {
+	case "W1", "W2", "W3", "W4":
+		return true
+	case "W10":
+		return c.Compete == nil
+	}
+	return slices.Contains(c.Also, w.Name)
+}
+
+// alone has workers with the same name hold one after the other.
+func alone() turns {
+	arenas := map[string]*arena{}
+	return func(c Client, name string, _ int) func() (Lock, place) {
+		lock, a := c.Lock(name), arenas[name]
+		if a == nil {
+			a = &arena{}
+			arenas[name] = a
+		}
+		return func() (Lock, place) { return lock, a }
+	}
+}
+
+// reading is W6.
+func reading() turns {
+	hall := &room{space: 1 << 32}
+	return func(c Client, name string, worker int) func() (Lock, place) {
+		read, write := c.Readers(name)
+		return func() (Lock, place) {
+			if worker++; worker%20 == 0 {
+				return write, seat{hall, hall.space}
+			}
+			return read, seat{hall, 1}
+		}
+	}
+}
+
+// sharing is W7.
+func sharing() turns {
+	hall := &room{space: 8}
+	return func(c Client, name string, _ int) func() (Lock, place) {
+		lock := c.Slot(name, int(hall.space))
+		return func() (Lock, place) { return lock, seat{hall, 1} }
+	}
+}
+
+// onceEach is W10.
+func onceEach() turns {
+	return func(c Client, name string, _ int) func() (Lock, place) {
+		n := 0
+		return func() (Lock, place) {
+			n++
+			return c.Lock(fmt.Sprintf("%s/%d", name, n)), &arena{}
+		}
+	}
+}
 
 // ttl is what contenders are opened with.
 const ttl = 15 * time.Second

@@ -57,6 +57,8 @@ type fake struct {
 func (f *fake) open(context.Context, workload.Options) (workload.Client, error) {
 	return workload.Client{
 		Lock:    f.lock,
+		Readers: func(name string) (read, write workload.Lock) { return f.crowd, f.lock(name) },
+		Slot:    func(name string, _ int) workload.Lock { return f.permit(name) },
 		Waiting: func(context.Context, string) (int, error) { return int(f.waiting.Load()), nil },
 		Close:   func() error { return nil },
 	}, nil
@@ -101,6 +103,19 @@ func (f *fake) lock(name string) workload.Lock {
 	}
 }
 
+// crowd lets everybody in.
+func (f *fake) crowd(context.Context) (workload.Held, error) {
+	return workload.Held{Release: func() error { return nil }}, nil
+}
+
+// permit lets one in at a time, which is fewer than may, or everybody.
+func (f *fake) permit(name string) workload.Lock {
+	if f.bad == "crowd" {
+		return f.crowd
+	}
+	return f.lock(name)
+}
+
 func TestMistakesAreSeen(t *testing.T) {
 	for _, test := range []struct {
 		bad, workload string
@@ -111,6 +126,10 @@ func TestMistakesAreSeen(t *testing.T) {
 		{"token", "W4", func(r workload.Result) bool { return len(r.Wrong) > 0 }},
 		{"token", "W5", func(r workload.Result) bool { return len(r.Wrong) > 0 }},
 		{"forgets", "W5", func(r workload.Result) bool { return r.Stuck == "100 of 100" }},
+		{"crowd", "W6", func(r workload.Result) bool { return len(r.Wrong) > 0 }},
+		{"", "W7", func(r workload.Result) bool { return !r.Bad() }},
+		{"crowd", "W7", func(r workload.Result) bool { return len(r.Wrong) > 0 }},
+		{"", "W10", func(r workload.Result) bool { return !r.Bad() }},
 		{"lost", "W1", func(r workload.Result) bool { return r.Failed != "" }},
 		{"hangs", "W1", func(r workload.Result) bool { return strings.HasPrefix(r.Failed, "it was not through after ") }},
 	} {
