@@ -1,13 +1,15 @@
 package interlock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/deadlock"
+	"github.com/interlock-go/interlock/internal/outer"
 )
 
 // Deadlock is a cycle of waits: each is kept waiting by the next one, and the last by the first. None
@@ -31,9 +33,6 @@ type Blocked struct {
 
 	// By is what keeps it waiting: what the owner of the next wait holds, or its place in front.
 	By Member
-
-	id     string
-	breaks bool
 }
 
 // String names the locks and their owners, in one line.
@@ -76,44 +75,131 @@ func (d Deadlock) String() string {
 // Of cycles that have a wait in common one is reported. They are sorted by their oldest waits, with
 // which each begins. While a backend cannot be reached it waits, until ctx ends.
 func Deadlocks(ctx context.Context, clients ...*Client) ([]Deadlock, error) {
-	found, err := findDeadlocks(ctx, clients)
-	return found, failed("find deadlocks", "", err)
+	found, err := findCycles(ctx, clients)
+	var all []Deadlock
+	for _, c := range found {
+		all = append(all, deadlockOf(c))
+	}
+	return all, failed("find deadlocks", "", err)
 }
 
-func findDeadlocks(ctx context.Context, clients []*Client) ([]Deadlock, error) {
-	told, err := readWaits(ctx, clients)
-	if err != nil {
-		return nil, err
+func findCycles(ctx context.Context, clients []*Client) ([]deadlock.Cycle, error) {
+	var backends []deadlock.Backend
+	for _, c := range clients {
+		backends = append(backends, inspected{c})
 	}
-	first, err := told.queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	suspects := told.stuck(first)
-	if len(suspects) == 0 {
-		return nil, nil
-	}
-	if suspects, err = suspects.confirm(ctx, first); err != nil {
-		return nil, err
-	}
-	second, err := suspects.queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	both := standing(first, second)
-	return suspects.stuck(both).cycles(both), nil
+	return deadlock.Find(ctx, backends)
 }
 
-func (w *told) blocked(q driver.Queue, by driver.Member) Blocked {
-	shown := w.c.queue(driver.Queue{Members: []driver.Member{by}, Read: q.Read})
-	name, outside := w.name()
-	return Blocked{
-		Client: w.c, Name: name, Outside: outside, Kind: cut(q.Kind, driver.MaxOwner), Units: w.Units,
-		Owner: w.owner, Note: w.Note, Since: dated(w.Since), By: append(shown.Holders, shown.Waiters...)[0],
-		id: w.ID, breaks: w.Breaks,
+func deadlockOf(c deadlock.Cycle) (d Deadlock) {
+	for _, w := range c {
+		at := w.At.(inspected)
+		by := at.c.queue(driver.Queue{Members: []driver.Member{w.By}, Read: w.Queue.Read})
+		b := Blocked{
+			Client: at.c, Name: w.Record.Queue, Kind: cut(w.Queue.Kind, driver.MaxOwner), Units: w.Units,
+			Outside: !at.Names(w.Record.Queue), Owner: cut(w.Owner, driver.MaxOwner), Note: w.Note, Since: dated(w.Since),
+			By: append(by.Holders, by.Waiters...)[0],
+		}
+		if !b.Outside {
+			b.Name = strings.TrimPrefix(b.Name, at.c.cfg.prefix)
+		}
+		d.Waits = append(d.Waits, b)
 	}
+	return d
 }
 
-func (b Blocked) older(o Blocked) int {
-	return cmp.Or(b.Since.Compare(o.Since), cmp.Compare(b.id, o.id))
+// inspected is a client as the search for deadlocks sees it.
+type inspected struct{ c *Client }
+
+func (i inspected) Queues(ctx context.Context, prefix string) (all []driver.Queue, err error) {
+	err = cell{c: i.c}.retry(ctx, func(ctx context.Context) error {
+		all = nil
+		for q, err := range i.c.d.Queues(ctx, prefix) {
+			if err != nil {
+				return err
+			}
+			all = append(all, q)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (i inspected) Look(ctx context.Context, queue string) (driver.Queue, error) {
+	return cell{c: i.c, key: queue}.look(ctx)
+}
+
+func (i inspected) Revoke(ctx context.Context, queue, id string) error {
+	err := cell{c: i.c}.request(ctx, func(ctx context.Context) error {
+		return i.c.d.Ask(ctx, queue, id, driver.Revoke)
+	})
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+func (i inspected) Names(queue string) bool {
+	name, within := strings.CutPrefix(queue, i.c.cfg.prefix)
+	return within && name != ""
+}
+
+// inDeadlock is the ErrDeadlock of a wait that fails so that the others of a deadlock go on.
+type inDeadlock struct{ Deadlock }
+
+func (b *inDeadlock) Error() string { return "deadlock: " + b.Deadlock.String() }
+func (b *inDeadlock) Unwrap() error { return ErrDeadlock }
+
+// beginWait is called when a wait begins, of the ticket t, or of a goroutine that waits for another one's ticket. The
+// context that it returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is
+// called when the wait has ended.
+func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, over func()) {
+	if t != nil && t.req.NoWait || !keepsOut(ctx) {
+		return ctx, nothing
+	}
+	c := l.c
+	w := &deadlock.Waiter{
+		Record: deadlock.Record{ID: newID(), Queue: l.queue, Units: l.units, TTL: c.TTL(), Note: cut(l.cfg.note, mostRecorded)},
+		Holds:  func() []string { return stillHeld(ctx) },
+		Keep: func(ctx context.Context, queue string, note func(int) []byte) {
+			c.keepRecord(ctx, l.name, queue, note)
+		},
+	}
+	if t != nil {
+		w.Ticket = t.req.ID
+	}
+	if l.cfg.breaks != nil {
+		clients := append([]*Client{c}, l.cfg.breaks...)
+		w.Find = func(ctx context.Context) ([]deadlock.Cycle, error) { return findCycles(ctx, clients) }
+		w.Failed = func(c deadlock.Cycle) error { return &inDeadlock{deadlockOf(c)} }
+	}
+	return w.Begin(ctx, c.ctx, func(f func()) { c.background(f) })
+}
+
+// keepsOut reports whether a wait with ctx can keep others waiting for ever: its caller holds something, and nothing
+// is known to end it. As a deadline does, the end of a lease ends the context that carries it: one with a fixed end
+// is a time limit of the wait.
+func keepsOut(ctx context.Context) bool {
+	if _, ends := ctx.Deadline(); ends {
+		return false
+	}
+	holds := len(outer.Tickets(ctx)) > 0
+	for s := range carried(ctx) {
+		if s.t.req.Hold > 0 && s.Err() == nil {
+			return false
+		}
+		holds = true
+	}
+	return holds
+}
+
+// stillHeld are the tickets of the leases that ctx carries, innermost first, and that have not ended. One
+// that has ended is not among them when anybody else can have the lock.
+func stillHeld(ctx context.Context) (tickets []string) {
+	for s := range carried(ctx) {
+		if s.Err() == nil && !slices.Contains(tickets, s.t.req.ID) {
+			tickets = append(tickets, s.t.req.ID)
+		}
+	}
+	return append(tickets, outer.Tickets(ctx)...)
 }

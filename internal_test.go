@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"regexp"
 	"sync"
@@ -70,42 +69,6 @@ func TestALockAsJSON(t *testing.T) {
 		if want := map[bool]string{true: `[{` + want + `}],"waiters":[]}`, false: `[],"waiters":[{` + want + `}]}`}[m.Held]; got != `{"name":"q","kind":"mutex","holders":`+want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
-	}
-}
-
-// Promise: a long line is looked through once. With a look from each wait at all others, this would take minutes.
-func TestTheWaitsOfALongLineCanBeServed(t *testing.T) {
-	q := driver.Queue{Name: "a", Capacity: 1, Members: []driver.Member{{ID: "h", Held: true, Units: 1}}}
-	all := waits{}
-	for i := range 20_000 {
-		id := fmt.Sprintf("%032d", i)
-		q.Members = append(q.Members, driver.Member{ID: id, Units: 1})
-		all["w"+id] = &told{waitRecord: waitRecord{ID: "w" + id, Queue: "a", Units: 1, Ticket: id, Holds: []string{"x" + id}}}
-	}
-	if stuck := all.stuck(map[place]driver.Queue{{nil, "a"}: q}); len(stuck) > 0 {
-		t.Errorf("%d are stuck behind a holder that waits for nothing", len(stuck))
-	}
-}
-
-// Promise: a wait whose ticket is held is not stuck, though more is held than the capacity and it has not heard of its grant.
-func TestAWaitThatHasBeenServedIsNotStuck(t *testing.T) {
-	s := driver.Queue{Name: "s", Capacity: 1, Members: []driver.Member{{ID: "p", Held: true, Units: 1}, {ID: "own", Held: true, Units: 1}}}
-	m := driver.Queue{Name: "m", Capacity: 1, Members: []driver.Member{{ID: "mt", Held: true, Units: 1}}}
-	all := waits{
-		"w1": &told{waitRecord: waitRecord{ID: "w1", Queue: "s", Units: 1, Ticket: "own", Holds: []string{"mt"}}},
-		"w2": &told{waitRecord: waitRecord{ID: "w2", Queue: "m", Units: 1, Ticket: "w2t", Holds: []string{"p"}}},
-	}
-	if stuck := all.stuck(map[place]driver.Queue{{nil, "s"}: s, {nil, "m"}: m}); len(stuck) > 0 {
-		t.Errorf("%d are stuck", len(stuck))
-	}
-}
-
-// Promise: a wait for more permits than there are by now is kept waiting by nobody.
-func TestAWaitForMoreThanThereIsIsNotStuck(t *testing.T) {
-	q := driver.Queue{Name: "s", Capacity: 1, Members: []driver.Member{{ID: "own", Units: 2}}}
-	w := &told{waitRecord: waitRecord{ID: "w", Queue: "s", Units: 2, Ticket: "own", Holds: []string{"x"}}}
-	if stuck := (waits{"w": w}).stuck(map[place]driver.Queue{w.place(): q}); len(stuck) > 0 {
-		t.Errorf("%d are stuck", len(stuck))
 	}
 }
 

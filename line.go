@@ -2,6 +2,7 @@ package interlock
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -215,7 +216,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*sing
 		if err == nil && cancelled {
 			err = context.Cause(ctx)
 		}
-		gives := cancelled || inDeadlockOf(err)
+		gives := cancelled || errors.Is(err, ErrDeadlock)
 		n.mu.Lock()
 		if err != nil {
 			n.stopDriving(t, gives)

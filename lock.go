@@ -191,7 +191,7 @@ func (l *Lock) getTicket(ctx context.Context, try bool) (*single, error) {
 		}
 		if err != nil {
 			t.abandon()
-			if ctx.Err() != nil || inDeadlockOf(err) {
+			if ctx.Err() != nil || errors.Is(err, ErrDeadlock) {
 				t.awaitAbandoned()
 			}
 			return nil, err

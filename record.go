@@ -3,8 +3,6 @@ package interlock
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,31 +14,23 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/deadlock"
 )
 
-// A record tells other clients what the tickets of a lock do not: that work overruns, or what somebody
-// holds who waits (see wait). The client stands in a queue beside the lock's, in which nobody waits. Its
+// A record tells other clients what the tickets of a lock do not: that work overruns, or what the
+// caller of a wait holds (see package deadlock). The client stands in a queue beside the lock's, in which nobody waits. Its
 // ticket there is renewed with all others, and ends with the client. Its note is what is told.
 // While the backend cannot be reached there is no record, and nothing waits for one.
 
-// The names of these queues begin with one of these. Names of locks do not.
-const (
-	overrunPrefix = "~overrun/"
-	waitPrefix    = "~waiting/"
-)
-
-// beside is the name of a queue of records of a lock. It has room for a name of any length.
-func beside(prefix, queue string) string {
-	sum := sha256.Sum256([]byte(queue))
-	return prefix + hex.EncodeToString(sum[:16])
-}
+// overrunPrefix is what the names of the queues of such records of overruns begin with. Names of locks do not.
+const overrunPrefix = "~overrun/"
 
 // isReserved reports a name that only this package uses.
 func isReserved(name string) bool {
-	return strings.HasPrefix(name, overrunPrefix) || strings.HasPrefix(name, waitPrefix)
+	return strings.HasPrefix(name, overrunPrefix) || strings.HasPrefix(name, deadlock.Prefix)
 }
 
-var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", overrunPrefix, waitPrefix))
+var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", overrunPrefix, deadlock.Prefix))
 
 // record is the note of a record, in JSON.
 type record struct {
@@ -79,7 +69,7 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 		ctx, cancel := context.WithCancel(t.c.ctx)
 		t.unrecord = cancel
 		go t.c.background(func() {
-			t.c.keepRecord(ctx, r.Queue, beside(overrunPrefix, r.Queue), func(int) []byte {
+			t.c.keepRecord(ctx, r.Queue, deadlock.Beside(overrunPrefix, r.Queue), func(int) []byte {
 				r.Age = t.c.d.Now().Sub(since)
 				return r.note()
 			})
@@ -177,7 +167,7 @@ type Overrun struct {
 func overrunsIn(q driver.Queue, found map[string]Queue) {
 	for _, m := range q.Members {
 		var r record
-		if json.Unmarshal(m.Note, &r) != nil || beside(overrunPrefix, r.Queue) != q.Name || driver.CheckID(r.Ticket) != nil {
+		if json.Unmarshal(m.Note, &r) != nil || deadlock.Beside(overrunPrefix, r.Queue) != q.Name || driver.CheckID(r.Ticket) != nil {
 			continue // nobody of this package has written it
 		}
 		o := Overrun{ID: r.Ticket, Owner: cut(m.Owner, driver.MaxOwner), Note: r.Note, Units: r.Units, Token: r.Token}
@@ -235,7 +225,7 @@ func (c *Client) shown(q Queue) Queue {
 
 // recordsOf borrows the retries of cells for the records of a lock's overruns.
 func (c *Client) recordsOf(name string) cell {
-	return cell{c: c, name: name, key: beside(overrunPrefix, c.cfg.prefix+name)}
+	return cell{c: c, name: name, key: deadlock.Beside(overrunPrefix, c.cfg.prefix+name)}
 }
 
 // lookAtBoth reads a lock and its records once. Whoever may not read the records sees the lock all the same.

@@ -196,7 +196,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 		switch {
 		case err == nil:
 			return t, nil
-		case inDeadlockOf(why) && ctx.Err() == nil:
+		case errors.Is(why, ErrDeadlock) && ctx.Err() == nil:
 			return t, why
 		case l.c.ctx.Err() != nil:
 			return t, ErrClosed
