@@ -26,6 +26,7 @@ type file struct {
 	mode     fs.FileMode
 	id       trust.ID // of the file when it was opened
 	turn     trust.ID // of the file of the write lock
+	names    names
 	guard    guard
 	folder   folder.Folder
 	lock     *writeLock
@@ -101,6 +102,11 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	}
 	if f.read, err = f.connect(ctx); err != nil {
 		return nil, err
+	}
+	for i, path := range []string{filepath.Dir(path), f.folder.Path} {
+		if f.names.at[i], err = os.Open(path); err != nil {
+			return nil, driver.Permanent(err)
+		}
 	}
 	if err := f.same(); err != nil {
 		return nil, err
@@ -232,11 +238,19 @@ func (f *file) connect(ctx context.Context) (conn, error) {
 		return conn{}, f.explain(err)
 	}
 	err = f.retry(ctx, func() error { return f.verify(c) })
-	if err == nil {
-		err = f.explain(c.exec("PRAGMA synchronous = NORMAL"))
+	for _, sql := range []string{"PRAGMA synchronous = NORMAL", fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", logSize/pageSize)} {
+		if err == nil {
+			err = f.explain(c.exec(sql))
+		}
 	}
 	return c, err
 }
+
+// A transaction writes a page or two. When the log is full, the disk is waited for.
+const (
+	pageSize = 1 << 10
+	logSize  = 4 << 20
+)
 
 // verify reads who made the file, and in which layout.
 func (f *file) verify(c conn) error {
@@ -290,6 +304,9 @@ func (f *file) make(ctx context.Context) error {
 			if err := f.notOurs(existed); err != nil {
 				return err
 			}
+		}
+		if err := c.exec(fmt.Sprintf("PRAGMA page_size = %d", pageSize)); err != nil {
+			return err
 		}
 		mode := ""
 		if _, err := c.one("PRAGMA journal_mode = WAL", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
@@ -385,6 +402,30 @@ func (f *file) same() error {
 
 var errReplaced = errors.New("was removed or replaced while in use; its locks are void: stop all who use it, then start again")
 
+// names are the folder with the file, and the one beside it, as they were when same last found nothing changed. While
+// no entry of them changes, the names in them lead to the same files. Guarded by the write lock.
+type names struct {
+	at     [2]*os.File
+	states [2]int64
+}
+
+// sameNames is same for each transaction: it does not look again whether a folder above was replaced.
+func (f *file) sameNames() error {
+	now, recent := f.names.state(), time.Now().Add(-settles).UnixNano()
+	if now != [2]int64{} && now == f.names.states {
+		return nil
+	}
+	f.names.states = [2]int64{}
+	err := f.same()
+	if err == nil && max(now[0], now[1]) < recent { // else the next change may get the same time
+		f.names.states = now
+	}
+	return err
+}
+
+// settles is longer than the clock of a file system stands still.
+const settles = 100 * time.Millisecond
+
 // close has the last client remove the log, unless another process writes or opens the file just now.
 func (f *file) close() {
 	if f.lock != nil {
@@ -399,6 +440,9 @@ func (f *file) close() {
 		f.read.Close()
 	}
 	f.guard.leave()
+	for _, dir := range f.names.at {
+		_ = dir.Close()
+	}
 	if f.lock != nil {
 		f.lock.file.Close()
 	}

@@ -10,3 +10,5 @@ func (*guard) complete(string) error { return nil }
 func (*guard) reading() func()       { return func() {} }
 func (*guard) whole() bool           { return true }
 func (*guard) leave()                {}
+
+func (*names) state() [2]int64 { return [2]int64{} }

@@ -73,6 +73,18 @@ func hasName(f *os.File) bool {
 	return syscall.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0
 }
 
+// state is when an entry of the folders, or their mode, was last changed; 0: that cannot be told.
+func (n *names) state() (at [2]int64) {
+	for i, dir := range n.at {
+		var st syscall.Stat_t
+		if syscall.Fstat(int(dir.Fd()), &st) != nil {
+			return [2]int64{}
+		}
+		at[i] = changed(&st)
+	}
+	return at
+}
+
 // leave is called before SQLite closes the file if it may be the last user.
 func (g *guard) leave() {
 	for _, f := range []*os.File{g.db, g.shm, g.log} {

@@ -79,7 +79,7 @@ func (s *store) transact(ctx context.Context, h how, t *tx, f func(*tx) error) (
 		return errClosed
 	}
 	s.exchanges.Add(1)
-	if err := s.file.same(); err != nil {
+	if err := s.file.sameNames(); err != nil {
 		return err
 	}
 	c := s.file.write
