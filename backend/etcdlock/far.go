@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // A ticket that needs the whole capacity waits for the one directly in front of it. To find that, a server
@@ -24,41 +25,24 @@ const (
 // isFar: a ticket is to watch one far in front of it, by the first keys of its queue, without an order. It
 // needs the whole capacity. All of these are tickets, so that it is not keys of queues below that make the
 // queue long, and those of this library are of its kind. No number of permits was set there.
-func (s *store) isFar(t *ticket, ln *line, keys int64) bool {
-	return keys >= s.veryLong && len(ln.tickets) == perJoin && ln.number == (number{}) && needsWhole(t) && !slices.ContainsFunc(ln.tickets, t.odd) &&
-		slices.ContainsFunc(ln.tickets, func(o *ticket) bool { return !o.foreign && o.id != t.id })
+func (s *store) isFar(t *ticket, ln *line, count int64) bool {
+	return count >= s.veryLong && len(ln.Keys) == perJoin && ln.Number == (keys.Number{}) && needsWhole(t) &&
+		!slices.ContainsFunc(ln.Keys, func(o *ticket) bool { return !o.Foreign && (o.Kind != t.Kind || o.Capacity != t.Capacity) }) &&
+		slices.ContainsFunc(ln.Keys, func(o *ticket) bool { return !o.Foreign && o.ID != t.ID })
 }
 
 // needsWhole: a ticket is not held as long as any other one is in front of it.
 func needsWhole(t *ticket) bool { return t.Kind != driver.Semaphore && t.Units >= t.Capacity }
 
-// readFar reads a ticket far in front of one that joins.
-func (s *store) readFar(ctx context.Context, q *queue, t *ticket, more func(*batch)) error {
-	q.line = line{kept: q.kept, tickets: q.tickets} // not its front
-	b := s.batch()
-	more(b)
-	var some *pb.RangeResponse
-	b.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) { some = r })
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	sampled := false
-	if q.last, sampled = s.someInFront(t, &q.line, some); !sampled {
-		q.read = t.created
-	}
-	q.far = true
-	return nil
-}
-
 // someInFront is the last one of a sample that is in front of a ticket, or else any of those that were read
 // before; nil if none is.
 func (s *store) someInFront(t *ticket, ln *line, sample *pb.RangeResponse) (last *ticket, sampled bool) {
 	for _, kv := range sample.Kvs {
-		if o := s.readTicket(t.queue, kv); o != nil && o.created < t.created && (last == nil || o.created > last.created) {
+		if o := s.readTicket(t.queue, kv); o != nil && o.Order < t.Order && (last == nil || o.Order > last.Order) {
 			last = o
 		}
 	}
-	if before := ln.place(t).before; last == nil && len(before) > 0 {
+	if before := ln.Place(t).Before; last == nil && len(before) > 0 {
 		return before[rand.N(len(before))], false
 	}
 	return last, last != nil
@@ -84,8 +68,8 @@ func (l *look) nearer(ctx context.Context, rest []int) ([]int, error) {
 	l.together(2)
 	l.add(l.s.inFront(ref.Queue, created), func(r *pb.RangeResponse) { last = l.s.readInFront(ref.Queue, r) })
 	l.ticket(ref, func(t *ticket) {
-		if last != nil && t.created == created && needsWhole(t) {
-			l.seen = append(l.seen, seen{0, t, place{known: true, before: []*ticket{last}, all: true}})
+		if last != nil && t.Order == created && needsWhole(t) {
+			l.seen = append(l.seen, seen{ticket: t, place: place{Known: true, All: true}, front: last})
 			rest = nil
 		}
 	})
@@ -109,34 +93,29 @@ func (s *store) readInFront(queue string, r *pb.RangeResponse) *ticket {
 }
 
 // watchDeep is watchWaiter for waiters that need the whole capacity and are far from the front: the ticket
-// in front of each is asked for. They were read at that revision, or later.
-func (s *store) watchDeep(ctx context.Context, all []*seen, read int64) error {
-	b := s.batch()
+// in front of each is asked for.
+func (l *look) watchDeep(ctx context.Context, all []*seen) error {
+	b := l.s.batch()
 	for _, t := range all {
-		b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) {
-			t.before = nil
-			if before := s.readInFront(t.queue, r); before != nil {
-				t.before = []*ticket{before}
-			}
-		})
+		b.add(l.s.inFront(t.queue, t.Order), func(r *pb.RangeResponse) { t.front = l.s.readInFront(t.queue, r) })
 	}
 	if err := b.run(ctx); err != nil {
 		return err
 	}
 	for _, t := range all {
-		if len(t.before) == 0 { // a ticket of foo/bar, or none any more
-			ln := line{kept: t.line.kept}
-			for ; !ln.place(t.ticket).all; t.place = ln.place(t.ticket) {
-				if err := s.lengthen(ctx, &ln, t.queue); err != nil {
+		if t.front == nil { // a ticket of foo/bar, or none any more
+			ln := line{}
+			ln.Kept = l.of(t.queue).Kept
+			for t.place = ln.Place(t.ticket); !t.All; t.place = ln.Place(t.ticket) {
+				if err := l.s.lengthen(ctx, &ln, t.queue); err != nil {
 					return err
 				}
 			}
-			t.place = ln.place(t.ticket)
 		}
-		if len(t.before) > 0 {
-			s.watchWaiter(t.ticket, t.place, read)
+		if t.front != nil || len(t.Before) > 0 {
+			l.s.watchWaiter(t, l.first)
 		} else { // it is held by now
-			s.watches.set(ofTicket(t.id), watching{t.key, "", t.created, t.created, 0, turnOf(t.ticket)})
+			l.s.watches.set(ofTicket(t.ID), watching{t.key, "", t.Order, t.Order, 0, turnOf(t.ticket)})
 		}
 	}
 	return nil

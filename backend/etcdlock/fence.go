@@ -30,7 +30,7 @@ func Stands(ctx context.Context, client *clientv3.Client, name, id string, opts 
 	}
 	for _, kv := range got.Kvs {
 		if t := l.readOne(exchange.Ref{Queue: name, ID: id}, kvs{kv}); t != nil {
-			return clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.created), nil
+			return clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.Order), nil
 		}
 	}
 	return clientv3.Cmp{}, driver.ErrGone

@@ -12,11 +12,12 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // FuzzTicket: whatever stands in a queue, each ticket has a place, in a bounded number of steps, and is shown.
 func FuzzTicket(f *testing.F) {
-	good := ticket{row: row{ID: strings.Repeat("a", 32), Kind: driver.Mutex, Units: 1, Capacity: 1, Session: strings.Repeat("b", 32), TTL: time.Second}}
+	good := ticket{row: row{Key: keys.Key{ID: strings.Repeat("a", 32), Kind: driver.Mutex, Units: 1, Capacity: 1}, Session: strings.Repeat("b", 32), TTL: time.Second}}
 	f.Add("q/", "x", []byte(good.value()), []byte(`[{"number":{"permits":3,"set":7}}]`), int64(8), int64(9))
 	f.Add("q/", "\xff", []byte("\x00{"), []byte(`[{"after":-1,"add":2251799813685247}]`), int64(-1), int64(1<<62))
 	f.Fuzz(func(t *testing.T, key, second string, value, kept []byte, created, other int64) {
@@ -25,15 +26,15 @@ func FuzzTicket(f *testing.F) {
 		q := l.queues[queueName]
 		var l2 layout
 		k, err := readKept(kvs{{Key: []byte("{floor}/q"), Value: kept, ModRevision: 9}})
-		q.kept, q.wrong = k, err
+		q.Kept, q.wrong = k, err
 		l2.readLine(&q.line, queueName, &pb.RangeResponse{Kvs: kvs{
 			{Key: []byte(key), Value: value, CreateRevision: created, ModRevision: created, Lease: 5},
 			{Key: []byte(l2.queue(queueName) + second), Value: value, CreateRevision: other, ModRevision: other},
 		}})
-		for _, t := range q.tickets {
-			p := q.place(t)
-			_, _ = p.blocker(t), p.keepers(t)
-			_, _, _ = q.unfit(t), q.full(), q.marked(t)
+		for _, t := range q.Keys {
+			p := q.Place(t)
+			_, _ = p.Blocker()
+			_, _, _, _ = keepers(p), q.Unfit(t), q.Full(), q.MarkFor(q.mark, t.ID)
 			_ = l2.keys(exchange.Session{ID: good.Session}, exchange.Ref{Queue: queueName, ID: good.ID, Tag: t.tag(p)})
 		}
 		for _, m := range l.snapshot(queueName, map[clientv3.LeaseID]time.Duration{}).Members {
@@ -53,9 +54,9 @@ func FuzzKept(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := readKept(kvs{{Value: []byte(k.value()), ModRevision: written}})
-		if err != nil || again.value() != k.value() {
-			t.Errorf("%s is %s, and then %s, %v", value, k.value(), again.value(), err)
+		again, err := readKept(kvs{{Value: []byte(valueOf(k)), ModRevision: written}})
+		if err != nil || valueOf(again) != valueOf(k) {
+			t.Errorf("%s is %s, and then %s, %v", value, valueOf(k), valueOf(again), err)
 		}
 	})
 }
@@ -77,7 +78,7 @@ func FuzzDemand(f *testing.F) {
 		if c := readCell(kvs{ev.Kv}); c.Exists && !bytes.HasSuffix(value, c.Value) {
 			t.Errorf("%q is the cell %+v", value, c)
 		}
-		_ = m.value()
+		_ = text(m)
 	})
 }
 

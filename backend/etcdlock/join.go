@@ -1,7 +1,6 @@
 package etcdlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // Join makes the key of a ticket, and reads the queue if that is short. What is to be known of a longer one it reads
@@ -23,17 +23,18 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 }
 
 func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st exchange.Status, err error) {
-	t := &ticket{queue: j.Queue, id: j.ID, note: j.Note, lease: leaseOf(j.Session.ID), row: row{
-		ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity, Hold: j.Hold, ReportDeath: j.ReportDeath, Since: time.Now(),
+	t := &ticket{queue: j.Queue, note: j.Note, lease: leaseOf(j.Session.ID), row: row{
+		Key:  keys.Key{ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity},
+		Hold: j.Hold, ReportDeath: j.ReportDeath, Since: time.Now(),
 		Session: j.Session.ID, Owner: j.Session.Owner, Mailbox: j.Session.Mailbox, TTL: j.Session.TTL,
 	}}
-	if j.NoWait && !j.Retry {
-		if err := s.free(ctx, t); err != nil {
+	switch {
+	case j.Retry:
+		if st, found, err := s.again(ctx, j); found || err != nil {
 			return st, err
 		}
-	}
-	if j.Retry {
-		if st, found, err := s.again(ctx, j); found || err != nil {
+	case j.NoWait:
+		if err := s.free(ctx, t); err != nil {
 			return st, err
 		}
 	}
@@ -44,56 +45,18 @@ func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st excha
 	case err != nil:
 		return st, err
 	case found:
-		return s.joined(ctx, j, 0)
+		return s.joined(ctx, j)
 	}
-	t.created, t.changed = got.Header.Revision, got.Header.Revision
-	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
-	q := &queue{read: t.created}
-	q.kept, err = readKept(read(1).Kvs)
-	if s.readLine(&q.line, t.queue, read(0)); !q.whole {
-		var own kvs // the ticket may have been removed since, and those in front may have left
-		stands := func(b *batch) {
-			b.get(t.key, func(all kvs) { q.read, own = b.revision, all })
-		}
-		var wrong error
-		if s.isFar(t, &q.line, read(0).Count) {
-			wrong = s.readFar(ctx, q, t, stands)
-		} else {
-			wrong = s.readFront(ctx, &q.line, t, perFront, stands, func(b *batch) {
-				if t.Units == t.Capacity {
-					b.add(s.inFront(t.queue, t.created), func(r *pb.RangeResponse) { q.last = s.readInFront(t.queue, r) })
-				}
-			})
-		}
-		err = errors.Join(err, wrong)
-		switch {
-		case wrong != nil && !driver.IsPermanent(wrong):
-			return st, wrong
-		case len(own) == 0 || own[0].CreateRevision != t.created:
-			return st, s.gone(ctx, j.Session)
-		case own[0].ModRevision != t.changed:
-			return s.joined(ctx, j, 0)
-		}
+	t.Order, t.changed = got.Header.Revision, got.Header.Revision
+	l := s.newLook(j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}}, true)
+	switch changed, err := l.newcomer(ctx, t, got); {
+	case err != nil:
+		return st, err
+	case changed:
+		return s.joined(ctx, j)
 	}
-	all, wrong := readKept(read(2).Kvs)
-	token := token(t, q.floor, all.floor)
-	if err = errors.Join(err, wrong); err == nil && token >= driver.MaxToken {
-		err = exchange.ErrTokens
-	}
-	if t.ReportDeath {
-		q.mark = readMark(read(4).Kvs)
-	}
-	if err == nil && slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.id == t.id && o.key != t.key }) {
-		err = driver.ErrGone // it is the ID of a ticket of another session
-	}
-	if err == nil {
-		err = s.agree(ctx, &q.line, t)
-	}
-	if err == nil {
-		st, err = s.stands(ctx, j, t, q, token)
-	}
-	if driver.IsPermanent(err) { // the ticket must not stand
-		stands := clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.created)
+	if st, err = l.comes(ctx, t, j.NoWait); driver.IsPermanent(err) { // the ticket must not stand
+		stands := clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.Order)
 		if _, err := s.change(ctx, []clientv3.Cmp{stands}, []clientv3.Op{clientv3.OpDelete(t.key), clientv3.OpDelete(s.demand(t))}, nil); err != nil {
 			return st, err
 		}
@@ -101,11 +64,99 @@ func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st excha
 	return st, err
 }
 
+// newcomer notes what a transaction says that has made the key of a ticket, and reads what is missing of the line. Changed:
+// by then the ticket is not as it was made.
+func (l *look) newcomer(ctx context.Context, t *ticket, got *clientv3.TxnResponse) (changed bool, err error) {
+	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
+	s, q := l.s, l.of(t.queue)
+	q.told, q.keeps, l.told, q.semaphore = true, true, true, t.Kind == driver.Semaphore
+	q.Kept, l.all = l.readKept(read(1).Kvs, &q.wrong), l.readKept(read(2).Kvs, &l.wrong).Floor
+	if t.ReportDeath {
+		q.mark = readMark(read(4).Kvs)
+	}
+	new := seen{ticket: t, new: true}
+	if s.readLine(&q.line, t.queue, read(0)); q.Whole {
+		q.read, l.first = t.Order, t.Order
+		l.seen = []seen{new}
+		return false, nil
+	}
+	var own kvs // the ticket may have been removed since, and those in front may have left
+	l.get(t.key, func(all kvs) { own = all })
+	front := q.line // not its front: it was read without an order
+	q.line = line{}
+	q.Kept = front.Kept
+	if new.far = s.isFar(t, &front, read(0).Count); new.far {
+		q.Keys = front.Keys
+		l.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) {
+			sampled := false
+			if new.front, sampled = s.someInFront(t, &front, r); !sampled {
+				l.first = t.Order
+			}
+		})
+	} else {
+		l.front(t.queue)
+		if t.Units == t.Capacity {
+			l.add(s.inFront(t.queue, t.Order), func(r *pb.RangeResponse) { new.front = s.readInFront(t.queue, r) })
+		}
+	}
+	err = l.batch.run(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case len(own) == 0 || own[0].CreateRevision != t.Order:
+		return false, s.gone(ctx, l.session)
+	}
+	l.seen = []seen{new}
+	return own[0].ModRevision != t.changed, nil
+}
+
+// comes says how a new ticket stands, and tells holders of the first waiter.
+func (l *look) comes(ctx context.Context, t *ticket, noWait bool) (st exchange.Status, err error) {
+	q := l.of(t.queue)
+	if err := errors.Join(q.wrong, l.wrong); err != nil {
+		return st, err
+	}
+	if keys.Token(t.Order, q.Floor, l.all) >= driver.MaxToken {
+		return st, exchange.ErrTokens
+	}
+	if slices.ContainsFunc(q.Keys, func(o *ticket) bool { return o.ID == t.ID && o.key != t.key }) {
+		return st, driver.ErrGone // it is the ID of a ticket of another session
+	}
+	if err := l.agree(ctx, t); err != nil {
+		return st, err
+	}
+	if noWait {
+		if err := l.s.busy(ctx, &q.line, t); err != nil {
+			return st, err
+		}
+	}
+	if err := l.judge(ctx); err != nil {
+		return st, err
+	}
+	if p := l.seen[0].place; p.First {
+		l.s.want(ctx, p.Before)
+	}
+	return l.found[0], nil
+}
+
+// busy returns an error if a ticket has to wait.
+func (s *store) busy(ctx context.Context, ln *line, t *ticket) error {
+	for p := ln.Place(t); !p.Held; p = ln.Place(t) {
+		if p.Known {
+			return driver.ErrBusy
+		}
+		if err := s.lengthen(ctx, ln, t.queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another
 // ticket; then the key has its ID. A change that comes late must not make a second key: so it expects that
 // both keys are as they were.
 func (s *store) put(ctx context.Context, o exchange.Session, t *ticket, of *shared) (got *clientv3.TxnResponse, found bool, err error) {
-	seat, own, tombstone := s.seat(o, t.queue, t.id), s.ticket(t.queue, t.id), s.tombstone(t.id)
+	seat, own, tombstone := s.seat(o, t.queue, t.ID), s.ticket(t.queue, t.ID), s.tombstone(t.ID)
 	var mark []clientv3.Op // others are not told whether they inherit
 	if t.ReportDeath {
 		mark = []clientv3.Op{clientv3.OpGet(s.mark(t.queue))}
@@ -115,7 +166,7 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket, of *shar
 		by := s.seats[seat]
 		s.mu.Unlock()
 		t.key = own
-		if by.id == "" || by.id == t.id { // if it is there itself, it is found
+		if by.id == "" || by.id == t.ID { // if it is there itself, it is found
 			t.key, by = seat, sitter{}
 		}
 		got, err = s.changeIn(ctx, of,
@@ -134,19 +185,19 @@ func (s *store) put(ctx context.Context, o exchange.Session, t *ticket, of *shar
 		of = nil
 		if got.Succeeded {
 			if t.key == seat {
-				s.sits(seat, sitter{t.id, got.Header.Revision})
+				s.sits(seat, sitter{t.ID, got.Header.Revision})
 			}
 			return got, false, nil
 		}
 		read := func(i int) kvs { return got.Responses[i].GetResponseRange().Kvs }
-		ref := exchange.Ref{Queue: t.queue, ID: t.id}
+		ref := exchange.Ref{Queue: t.queue, ID: t.ID}
 		switch {
 		case len(read(0)) > 0:
 			return nil, false, driver.ErrGone
 		case len(read(1)) > 0, s.readOne(ref, read(2)) != nil:
 			return nil, true, nil
 		case len(read(2)) > 0:
-			s.sits(seat, sitter{s.readTicket(t.queue, read(2)[0]).id, read(2)[0].CreateRevision})
+			s.sits(seat, sitter{s.readTicket(t.queue, read(2)[0]).ID, read(2)[0].CreateRevision})
 		default:
 			s.sits(seat, sitter{})
 		}
@@ -176,155 +227,87 @@ func (s *store) sits(seat string, by sitter) {
 // next Join that finds its seat taken one exchange.
 const maxSeats = 10000
 
-// stands says how a new ticket stands, and tells holders of the first waiter.
-func (s *store) stands(ctx context.Context, j exchange.Join, t *ticket, q *queue, token uint64) (st exchange.Status, err error) {
-	p := q.place(t)
-	for ; !p.known || !p.held && !p.all && !q.needsAll(t); p = q.place(t) {
-		if err := s.lengthen(ctx, &q.line, t.queue); err != nil {
-			return st, err
-		}
-	}
-	st = s.status(t, p)
-	switch {
-	case p.held:
-		// One behind it may have read the queue between, and waits for its key to be written.
-		waited := q.at > t.created && (!q.whole || slices.ContainsFunc(q.tickets, func(o *ticket) bool { return o.created > t.created }))
-		return st, s.granted(ctx, j.Session, t, q.marked(t), token, waited, &st)
-	case j.NoWait:
-		return st, driver.ErrBusy
-	case p.all:
-		s.watchWaiter(t, p, q.read)
-	case q.last != nil:
-		s.watchWaiter(t, place{before: []*ticket{q.last}, far: q.far, line: &q.line}, q.read)
-	default:
-		if err := s.watchDeep(ctx, []*seen{{0, t, p}}, q.read); err != nil {
-			return st, err
-		}
-	}
-	if p.first {
-		s.want(ctx, p.before)
-	}
-	return st, nil
-}
-
-// agree returns an error if a ticket does not say the number of permits that is in force. If none is, that
-// goes for one of another kind or capacity than the first one of this library in its queue. Others that are
+// agree returns an error if a ticket is of another kind or number of permits than its queue. Others that are
 // so, and wait, are removed: most likely they find that out just now, and they keep nobody out.
-func (s *store) agree(ctx context.Context, ln *line, t *ticket) error {
+func (l *look) agree(ctx context.Context, t *ticket) error {
+	q := l.of(t.queue)
 	for range attempts {
-		for ln.number.Unset && len(ln.tickets) == 0 && !ln.whole { // there are keys of queues below
-			if err := s.lengthen(ctx, ln, t.queue); err != nil {
+		for q.Number.Unset && len(q.Keys) == 0 && !q.Whole { // there are keys of queues below
+			if err := l.s.lengthen(ctx, &q.line, t.queue); err != nil {
 				return err
 			}
 		}
-		i := slices.IndexFunc(ln.tickets, func(o *ticket) bool { return !o.foreign && o.id != t.id })
+		v := q.Agree(t)
 		switch {
-		case ln.odd(t):
+		case v.Refused:
 			return driver.ErrMismatch
-		case ln.permits() > 0 || i < 0 || !slices.ContainsFunc(ln.tickets, t.odd):
+		case v.By == nil: // none is in front, or these say another number, and leave by themselves
 			return nil
 		}
-		first, removed := ln.tickets[i], func(o *ticket) bool { return t.odd(o) && o.created > ln.number.Perhaps }
-		switch {
-		case t.odd(first):
-			return driver.ErrMismatch
-		case !slices.ContainsFunc(ln.tickets, removed): // by a number that is not known they may hold
-			return nil
+		stand := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(v.By.key), "=", v.By.Order)}
+		if t.Kind == driver.Semaphore { // by a number that is set by then they may hold
+			stand = append(stand, clientv3.Compare(clientv3.ModRevision(l.s.floor(t.queue)), "=", q.Written))
 		}
 		var ops []clientv3.Op
-		stand := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(first.key), "=", first.created)}
-		if t.Kind == driver.Semaphore { // by a number that is set by then they may hold
-			stand = append(stand, clientv3.Compare(clientv3.ModRevision(s.floor(t.queue)), "=", ln.written))
+		for _, o := range v.Expel[:min(maxOps, len(v.Expel))] {
+			ops = append(ops, clientv3.OpDelete(o.key))
+			stand = append(stand, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.Order))
 		}
-		for _, o := range ln.tickets {
-			if removed(o) && len(ops) < maxOps {
-				ops = append(ops, clientv3.OpDelete(o.key))
-				stand = append(stand, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.created))
-			}
-		}
-		got, err := s.change(ctx, stand, ops, nil)
+		got, err := l.s.change(ctx, stand, ops, nil)
 		if err != nil {
 			return err
 		}
 		if got.Succeeded {
-			ln.tickets = slices.DeleteFunc(ln.tickets, removed)
+			q.Keys = slices.DeleteFunc(q.Keys, func(o *ticket) bool { return slices.Contains(v.Expel, o) })
 			return nil
 		}
-		if err := s.readFront(ctx, ln, t, perPage); err != nil {
+		*q = queue{line: line{Line: keys.Line[*ticket]{Kept: q.Kept}}, mark: q.mark, told: true, keeps: true, semaphore: q.semaphore}
+		l.front(t.queue)
+		if err := l.batch.run(ctx); err != nil {
 			return err
 		}
 	}
 	return nil // they are in front
 }
 
-// odd: another ticket of this library is of another kind or capacity.
-func (t *ticket) odd(o *ticket) bool {
-	return !o.foreign && o.id != t.id && (o.Kind != t.Kind || o.Capacity != t.Capacity)
-}
-
-// readFront reads a line anew for a ticket that joins, with what more is asked for. What the queue keeps is
-// to be of the same revision if it has permits.
-func (s *store) readFront(ctx context.Context, ln *line, t *ticket, most int64, more ...func(*batch)) (err error) {
-	b := s.batch()
-	*ln = line{kept: ln.kept}
-	b.add(s.front(t.queue, 0, most, true), func(r *pb.RangeResponse) {
-		s.readLine(ln, t.queue, r)
-		ln.asOf(b.revision)
-	})
-	if t.Kind == driver.Semaphore {
-		b.get(s.floor(t.queue), func(all kvs) { ln.kept, err = readKept(all) })
-	}
-	for _, ask := range more {
-		ask(b)
-	}
-	return errors.Join(b.run(ctx), err)
-}
-
 // free returns an error if a ticket that were joined now would have to wait, or was left before.
 func (s *store) free(ctx context.Context, t *ticket) error {
-	var ln line
-	left := false
-	if err := s.readFront(ctx, &ln, t, perFront, func(b *batch) { b.get(s.tombstone(t.id), func(all kvs) { left = len(all) > 0 }) }); err != nil {
+	l, left := s.newLook(exchange.Session{}, nil, false), false
+	q := l.of(t.queue)
+	l.told, q.told, q.keeps, q.semaphore = true, true, true, t.Kind == driver.Semaphore
+	l.front(t.queue)
+	l.get(s.tombstone(t.ID), func(all kvs) { left = len(all) > 0 })
+	if err := errors.Join(l.batch.run(ctx), q.wrong); err != nil {
 		return err
 	}
 	if left {
 		return driver.ErrGone
 	}
 	after := *t
-	after.created = math.MaxInt64
-	if err := s.agree(ctx, &ln, &after); err != nil {
+	after.Order = math.MaxInt64
+	if err := l.agree(ctx, &after); err != nil {
 		return err
 	}
-	for p := ln.place(&after); !p.held; p = ln.place(&after) {
-		if p.known {
-			return driver.ErrBusy
-		}
-		if err := s.lengthen(ctx, &ln, t.queue); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.busy(ctx, &q.line, &after)
 }
 
 // again is of a Join that may have arrived before. It asks for the ticket first: to make the change once more
 // would cost a cluster that is overwhelmed another proposal, for which all others wait.
 func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status, found bool, err error) {
-	b, left, ref := s.batch(), false, exchange.Ref{Queue: j.Queue, ID: j.ID}
+	l, left, ref := s.newLook(j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}}, true), false, exchange.Ref{Queue: j.Queue, ID: j.ID}
+	q := l.of(j.Queue)
 	var there *ticket
-	var ln line
-	var keys int64
+	var count int64
 	var some *pb.RangeResponse
-	b.get(s.tombstone(j.ID), func(all kvs) { left = len(all) > 0 })
-	for _, key := range s.keys(j.Session, ref) {
-		b.get(key, func(all kvs) { there = cmp.Or(s.readOne(ref, all), there) })
-	}
-	b.get(s.floor(j.Queue), func(all kvs) { ln.kept, _ = readKept(all) }) // garbage counts as a number
-	b.add(s.front(j.Queue, 0, perJoin, false), func(r *pb.RangeResponse) {
-		s.readLine(&ln, j.Queue, r)
-		keys = r.Count
+	l.get(s.tombstone(j.ID), func(all kvs) { left = len(all) > 0 })
+	l.ticket(ref, func(t *ticket) { there = t })
+	l.keeps(j.Queue, q) // garbage counts as a number
+	l.add(s.front(j.Queue, 0, perJoin, false), func(r *pb.RangeResponse) {
+		s.readLine(&q.line, j.Queue, r)
+		count = r.Count
 	})
-	b.add(s.sample(j.Queue, s.seat(j.Session, j.Queue, j.ID)), func(r *pb.RangeResponse) { some = r })
-	switch err := b.run(ctx); {
+	l.add(s.sample(j.Queue, s.seat(j.Session, j.Queue, j.ID)), func(r *pb.RangeResponse) { some = r })
+	switch err := l.batch.run(ctx); {
 	case err != nil:
 		return st, false, err
 	case left:
@@ -332,18 +315,20 @@ func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status,
 	case there == nil || !there.of(j.Session):
 		return st, false, nil
 	}
-	if s.isFar(there, &ln, keys) {
-		if last, _ := s.someInFront(there, &ln, some); last != nil {
-			s.watchWaiter(there, place{before: []*ticket{last}, far: true}, b.revision)
+	if s.isFar(there, &q.line, count) {
+		if last, _ := s.someInFront(there, &q.line, some); last != nil {
+			l.seen = []seen{{ticket: there, place: place{Known: true, All: true}, front: last, far: true}}
+			err := l.judge(ctx)
+			return l.found[0], true, err
 		}
 	}
-	st, err = s.joined(ctx, j, there.tag(place{}))
+	st, err = s.joined(ctx, j)
 	return st, true, err
 }
 
-// joined is of a Join whose ticket is there, with what is known of its tag.
-func (s *store) joined(ctx context.Context, j exchange.Join, tag uint64) (st exchange.Status, err error) {
-	all, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID, Tag: tag}})
+// joined is of a Join whose ticket is there.
+func (s *store) joined(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
+	all, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}})
 	if err == nil && all[0].State == exchange.Gone {
 		err = driver.ErrGone
 	}
@@ -357,7 +342,7 @@ func (s *store) joined(ctx context.Context, j exchange.Join, tag uint64) (st exc
 func (s *store) want(ctx context.Context, holders []*ticket) {
 	var ops []clientv3.Op
 	for i, t := range holders {
-		if !t.foreign {
+		if !t.Foreign {
 			ops = append(ops, s.demands(t, driver.Wanted))
 		}
 		if len(ops) == maxOps || i == len(holders)-1 && len(ops) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // Leave deletes the key of a ticket.
@@ -30,7 +31,7 @@ func (s *store) leave(ctx context.Context, l exchange.Leave, of *shared) (unsett
 	}
 	if l.Tag != 0 { // one exchange, if it is attached to the lease of the session
 		created := int64(l.Tag >> tagBits)
-		t := &ticket{queue: l.Queue, key: s.keys(l.Session, l.Ref)[0], id: l.ID, row: row{Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
+		t := &ticket{queue: l.Queue, key: s.keys(l.Session, l.Ref)[0], row: row{Key: keys.Key{ID: l.ID}, Mailbox: l.Session.Mailbox, Session: l.Session.ID}}
 		exclusive := l.Tag&tagExclusive != 0
 		ops := append(s.removal(t, exclusive, l.Clean), bury...)
 		when := []clientv3.Cmp{
@@ -61,8 +62,8 @@ func (s *store) leave(ctx context.Context, l exchange.Leave, of *shared) (unsett
 		if l.Unfixed && t.Fixed > 0 {
 			return nil, nil
 		}
-		knows := t.stays() || !l.Clean // else it has used nothing, and what it has not heard of is for the next one
-		return s.removal(t, p.exclusive && knows, l.Clean), nil
+		knows := t.Stays || !l.Clean // else it has used nothing, and what it has not heard of is for the next one
+		return s.removal(t, p.Exclusive && knows, l.Clean), nil
 	})
 	return false, err
 }
@@ -75,9 +76,9 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 	case exclusive && clean:
 		ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
 	case exclusive:
-		ops = append(ops, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id}.value()))
+		ops = append(ops, clientv3.OpPut(s.mark(t.queue), text(keys.Mark{ID: t.ID})))
 	case clean:
-		marked := clientv3.Compare(clientv3.Value(s.mark(t.queue)), "=", mark{ID: t.id}.value())
+		marked := clientv3.Compare(clientv3.Value(s.mark(t.queue)), "=", text(keys.Mark{ID: t.ID}))
 		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{marked}, []clientv3.Op{clientv3.OpDelete(s.mark(t.queue))}, nil))
 	}
 	return ops
@@ -87,7 +88,7 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 // may be asked again. No operations change nothing.
 func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) (*ticket, error) {
 	return s.alterAny(ctx, o, ref, func(t *ticket, p place) ([]clientv3.Op, error) {
-		if t == nil || !t.standsFor(o, p.held) {
+		if t == nil || !t.standsFor(o, p.Held) {
 			return nil, s.gone(ctx, o)
 		}
 		return change(t, p)
@@ -130,17 +131,17 @@ func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.R
 		var when []clientv3.Cmp // a change by others is for one that waits only if it still does
 		if t != nil {
 			t.knows(ref.Tag)
-			for p = q.place(t); !p.known; p = q.place(t) {
+			for p = q.Place(t); !p.Known; p = q.Place(t) {
 				if err := s.lengthen(ctx, &q.line, ref.Queue); err != nil {
 					return nil, err
 				}
 			}
-			if t.Kind == driver.Semaphore && (l.err != nil || o.ID == "" && t.created <= q.number.Perhaps) { // the number is not known, or who was held
-				p.held = o.ID == "" || t.stays()
+			if t.Kind == driver.Semaphore && (l.err != nil || o.ID == "" && q.Perhaps(t)) { // the number is not known, or who was held
+				p.Held = o.ID == "" || t.Stays
 			}
-			if !p.held && o.ID == "" {
-				if when = p.keepers(t); t.Kind == driver.Semaphore {
-					when = append(when, clientv3.Compare(clientv3.ModRevision(s.floor(ref.Queue)), "=", q.written))
+			if !p.Held && o.ID == "" {
+				if when = keepers(p); t.Kind == driver.Semaphore {
+					when = append(when, clientv3.Compare(clientv3.ModRevision(s.floor(ref.Queue)), "=", q.Written))
 				}
 			}
 		}
@@ -160,6 +161,15 @@ func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.R
 	return nil, errors.New("the ticket was changed by others again and again")
 }
 
+// keepers says that the tickets stand which keep a waiter out.
+func keepers(p place) (all []clientv3.Cmp) {
+	obstacles, _ := p.Obstacles()
+	for _, o := range obstacles[:min(len(obstacles), maxOps/2)] { // the others are too many for a transaction
+		all = append(all, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.Order))
+	}
+	return all
+}
+
 // rewrite is what writes the row of a ticket with that lease.
 func (s *store) rewrite(t *ticket, lease clientv3.LeaseID) clientv3.Op {
 	return clientv3.OpPut(t.key, t.value(), clientv3.WithLease(lease))
@@ -171,10 +181,10 @@ func (s *store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref
 		if units >= t.Units {
 			return nil, nil
 		}
-		if p.exclusive { // the exclusive hold has ended well
+		if p.Exclusive { // the exclusive hold has ended well
 			ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
 		}
-		t.Units, t.Held = units, p.held // its tag is not known any more
+		t.Units, t.Held = units, p.Held // its tag is not known any more
 		return append(ops, s.rewrite(t, t.lease)), nil
 	})
 	return false, err
@@ -188,7 +198,7 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 	}
 	var before clientv3.LeaseID
 	_, err = s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
-		if !p.held {
+		if !p.Held {
 			return nil, exchange.ErrNotHeld
 		}
 		if t.Evicted {
@@ -200,7 +210,7 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 				return nil, driver.ErrGone
 			}
 		}
-		if t.Hold == 0 && p.exclusive { // its end is clean
+		if t.Hold == 0 && p.Exclusive { // its end is clean
 			ops = append(ops, clientv3.OpDelete(s.mark(t.queue)))
 		}
 		before = 0

@@ -202,21 +202,25 @@ func (s *store) follow(f exchange.Follower, purpose, key, end string, event exch
 // watchWaiter has watched what keeps a waiter out: the last ticket that does so alone. Else it is
 // several permits: the first waiter watches the whole queue, and each other one that in front of it, which
 // changes when it is held. All in front of it was read at that revision, or later.
-func (s *store) watchWaiter(t *ticket, p place, read int64) {
-	b, key, end := p.blocker(t), s.queue(t.queue), ""
-	if b == nil && p.first {
-		b, end = t, clientv3.GetPrefixRangeEnd(key)
-	} else {
-		if b == nil {
-			b = p.before[len(p.before)-1]
-		}
-		key = b.key
+func (s *store) watchWaiter(t *seen, read int64) {
+	on, key, end := t.front, s.queue(t.queue), ""
+	if on == nil {
+		on, _ = t.Blocker()
 	}
-	created := b.created
-	if p.far {
+	switch {
+	case on == nil && t.First:
+		on, end = t.ticket, clientv3.GetPrefixRangeEnd(key)
+	case on == nil:
+		on = t.Before[len(t.Before)-1]
+		fallthrough
+	default:
+		key = on.key
+	}
+	created := on.Order
+	if t.far {
 		created = 0
 	}
-	s.watches.set(ofTicket(t.id), watching{key, end, t.created, created, read, turnOf(t)})
+	s.watches.set(ofTicket(t.ID), watching{key, end, t.Order, created, read, turnOf(t.ticket)})
 	if t.Kind == driver.Semaphore {
 		key, end := s.floor(""), clientv3.GetPrefixRangeEnd(s.floor(""))
 		s.watches.set(ofNumbers, watching{key: key, end: end, read: read, event: exchange.Event{Type: exchange.Wake}})
@@ -225,7 +229,7 @@ func (s *store) watchWaiter(t *ticket, p place, read int64) {
 
 // turnOf is a reason to look whether a waiter is granted.
 func turnOf(t *ticket) exchange.Event {
-	return exchange.Event{Type: exchange.Granted, ID: t.id, Unverified: true}
+	return exchange.Event{Type: exchange.Granted, ID: t.ID, Unverified: true}
 }
 
 // concerns: what a watch has brought is of use for its purpose. A waiter that has read before that, and is

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -213,8 +214,8 @@ func TestAWaiterThatIsNotNotedYetHearsOfTheNumber(t *testing.T) {
 	s.watches.init()
 	s.watches.listen(func(*watched) {})
 	wait := func(id string, created, read int64) {
-		t := &ticket{queue: "q", key: "q/" + id, id: id, created: created, row: row{Kind: driver.Semaphore, Units: 1, Capacity: 2}}
-		s.watchWaiter(t, place{first: true, line: &line{}}, read)
+		t := &ticket{queue: "q", key: "q/" + id, row: row{Key: keys.Key{ID: id, Order: created, Kind: driver.Semaphore, Units: 1, Capacity: 2}}}
+		s.watchWaiter(&seen{ticket: t, front: t}, read)
 	}
 	wait("early", 3, 5)
 	numbers := s.watches.all[ofNumbers]

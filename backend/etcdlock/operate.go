@@ -3,7 +3,6 @@ package etcdlock
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // demands is what tells the session of a ticket that something is demanded of it.
@@ -28,12 +28,12 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 		switch {
 		case t == nil:
 			return nil, driver.ErrGone
-		case t.foreign && (what == driver.Force || what == driver.Evict && !p.held):
+		case t.Foreign && (what == driver.Force || what == driver.Evict && !p.Held):
 			return []clientv3.Op{clientv3.OpDelete(t.key)}, nil
-		case t.foreign:
+		case t.Foreign:
 			return nil, nil
-		case what == driver.Force || what == driver.Evict && !p.held:
-			return s.force(ctx, t, p.exclusive)
+		case what == driver.Force || what == driver.Evict && !p.Held:
+			return s.force(ctx, t, p.Exclusive)
 		case what == driver.Revoke:
 			t.Revoked = true
 		case !t.Evicted || t.attached():
@@ -55,7 +55,7 @@ func (s *store) force(ctx context.Context, t *ticket, exclusive bool) ([]clientv
 	}
 	ops := s.removal(t, exclusive, false)
 	ops[1] = s.demands(t, driver.Force)
-	return append(ops, clientv3.OpPut(s.tombstone(t.id), "", clientv3.WithLease(bury))), nil
+	return append(ops, clientv3.OpPut(s.tombstone(t.ID), "", clientv3.WithLease(bury))), nil
 }
 
 // expel moves a ticket that is evicted to a lease that nobody extends. How long that lives is found out after
@@ -66,7 +66,7 @@ func (s *store) expel(ctx context.Context, evicted *ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.id}, func(t *ticket, _ place) ([]clientv3.Op, error) {
+	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.ID}, func(t *ticket, _ place) ([]clientv3.Op, error) {
 		if t == nil || !t.Evicted || t.lease != evicted.lease {
 			return nil, nil
 		}
@@ -82,7 +82,7 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 	}
 	for range attempts {
 		b, ln := s.batch(), line{}
-		b.get(s.floor(name), func(all kvs) { ln.kept, _ = readKept(all) }) // if it cannot be read, it is written anew
+		b.get(s.floor(name), func(all kvs) { ln.Kept, _ = readKept(all) }) // if it cannot be read, it is written anew
 		if name != "" {
 			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) {
 				s.readLine(&ln, name, r)
@@ -93,22 +93,18 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 			return err
 		}
 		after := b.revision
-		for name != "" && !ln.whole && !ln.full() { // there are keys of queues below
+		for name != "" && !ln.Whole && !ln.Full() { // there are keys of queues below
 			if err := s.lengthen(ctx, &ln, name); err != nil {
 				return err
 			}
 		}
-		for _, t := range slices.Backward(ln.tickets) {
-			if p := ln.place(t); p.known && !p.held {
-				after = t.created - 1
+		for _, t := range slices.Backward(ln.Keys) {
+			if p := ln.Place(t); p.Known && !p.Held {
+				after = t.Order - 1
 			}
 		}
-		k := ln.kept
-		add := k.floor.add(math.MaxInt64)
-		if next := uint64(after) + 1; least >= next {
-			add = max(add, least+1-next)
-		}
-		k.floor = append(k.floor, step{After: after, Add: add})
+		k := ln.Kept
+		k.Floor = k.Floor.Raised(after, after+1, least)
 		if _, made, err := s.keep(ctx, name, k); made || err != nil {
 			return err
 		}
@@ -130,40 +126,31 @@ func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettl
 		switch {
 		case err != nil:
 			return false, err
-		case len(ln.tickets) > 0 && ln.tickets[0].Kind != driver.Semaphore:
-			return false, driver.ErrMismatch
-		case permits == 0 && ln.number.Permits == 0:
-			return false, nil
-		case ln.number.open():
-			if _, err := s.findHeld(ctx, name, ln.kept); err != nil {
+		case !ln.Number.Complete():
+			if _, err := s.findHeld(ctx, name, ln.Kept); err != nil {
 				return false, err
 			}
 			continue
-		case permits == 0 && ln.number.Unset && ln.permits() > 0: // it ends without that
-			return false, nil
 		}
-		next := ln.kept
-		switch held := ln.number.Held; {
-		case permits > 0:
-			next.number = number{Permits: permits, Held: held}
-		case len(ln.tickets) > 0 && ln.permits() > 0:
-			next.number = number{Permits: ln.number.Permits, Held: held, Unset: true}
-		default: // nobody stands for whom it is in force
-			next.number = number{}
+		next := ln.Kept
+		number, change, err := ln.Resize(permits)
+		if err != nil || !change {
+			return false, err
 		}
+		next.Number = number
 		next, made, err := s.keep(ctx, name, next)
 		switch {
 		case err != nil:
 			return false, err
 		case !made:
 			continue
-		case next.number.Permits == 0:
+		case next.Number.Permits == 0:
 			return false, nil
 		}
-		if ln, err = s.findHeld(ctx, name, next); err != nil || ln.number.Set != next.number.Set { // another one is set by now
+		if ln, err = s.findHeld(ctx, name, next); err != nil || ln.Number.Set != next.Number.Set { // another one is set by now
 			return false, err
 		}
-		_, err = s.removeUnfit(ctx, ln.kept, slices.DeleteFunc(ln.tickets, func(t *ticket) bool { return !ln.unfit(t) }))
+		_, err = s.removeUnfit(ctx, ln.Kept, slices.DeleteFunc(ln.Keys, func(t *ticket) bool { return !ln.Unfit(t) }))
 		return false, err
 	}
 	return false, errors.New("the number of permits was changed by others again and again")
@@ -171,42 +158,39 @@ func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettl
 
 // findHeld completes a number that was set: it writes who was held then. The line that it returns is the one
 // of then, with what the queue keeps now. If that was compacted, it is written that nobody can find it out.
-func (s *store) findHeld(ctx context.Context, name string, k kept) (*line, error) {
-	ln, err := s.lineBefore(ctx, name, k.number.Set)
-	switch n := &k.number; {
+func (s *store) findHeld(ctx context.Context, name string, k keys.Kept) (*line, error) {
+	ln, err := s.lineBefore(ctx, name, k.Number.Set)
+	switch n := &k.Number; {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		n.Perhaps, ln = n.Set-1, &line{}
 	case err != nil:
 		return nil, err
 	default:
-		n.Perhaps = ln.number.Perhaps // of an earlier number
-		for _, t := range ln.tickets {
-			if !ln.place(t).held {
-				break
-			}
-			n.Held = max(n.Held, t.created)
+		n.Perhaps = ln.Number.Perhaps // of an earlier number
+		if held := ln.Holders(); len(held) > 0 {
+			n.Held = max(n.Held, held[len(held)-1].Order)
 		}
 	}
 	for {
-		found := k.number
+		found := k.Number
 		now, made, err := s.keep(ctx, name, k)
-		ln.kept = now
-		if err != nil || made || !now.number.open() || now.number.Set != found.Set {
+		ln.Kept = now
+		if err != nil || made || !!now.Number.Complete() || now.Number.Set != found.Set {
 			return ln, err
 		}
 		k = now // tokens were raised
-		k.number.Held, k.number.Perhaps = found.Held, found.Perhaps
+		k.Number.Held, k.Number.Perhaps = found.Held, found.Perhaps
 	}
 }
 
 // lineBefore reads a whole line as it was when a number was set, and what the queue kept until then.
 func (s *store) lineBefore(ctx context.Context, name string, set int64) (*line, error) {
 	ln, wrong, b := &line{at: set}, error(nil), s.batch()
-	b.add(clientv3.OpGet(s.floor(name), clientv3.WithRev(set-1)), func(r *pb.RangeResponse) { ln.kept, wrong = readKept(r.Kvs) })
+	b.add(clientv3.OpGet(s.floor(name), clientv3.WithRev(set-1)), func(r *pb.RangeResponse) { ln.Kept, wrong = readKept(r.Kvs) })
 	if err := errors.Join(b.run(ctx), wrong); err != nil {
 		return nil, err
 	}
-	for !ln.whole {
+	for !ln.Whole {
 		if err := s.lengthen(ctx, ln, name); err != nil {
 			return nil, err
 		}
@@ -215,26 +199,26 @@ func (s *store) lineBefore(ctx context.Context, name string, set int64) (*line, 
 }
 
 // keep writes what a queue keeps, if that was not written anew since it was read, and returns what it keeps by then.
-func (s *store) keep(ctx context.Context, name string, k kept) (now kept, made bool, err error) {
+func (s *store) keep(ctx context.Context, name string, k keys.Kept) (now keys.Kept, made bool, err error) {
 	key := s.floor(name)
-	got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", k.written)},
-		[]clientv3.Op{clientv3.OpPut(key, k.value())}, []clientv3.Op{clientv3.OpGet(key)})
+	got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", k.Written)},
+		[]clientv3.Op{clientv3.OpPut(key, valueOf(k))}, []clientv3.Op{clientv3.OpGet(key)})
 	switch {
 	case err != nil:
 		return k, false, err
 	case got.Succeeded:
-		k.written = got.Header.Revision
-		k.number.complete(k.written)
+		k.Written = got.Header.Revision
+		k.Number.WrittenAt(k.Written)
 		return k, true, nil
 	}
 	all := got.Responses[0].GetResponseRange().Kvs
 	now, err = readKept(all)
-	return now, len(all) > 0 && string(all[0].Value) == k.value(), err // by a copy of the request, or by another client
+	return now, len(all) > 0 && string(all[0].Value) == valueOf(k), err // by a copy of the request, or by another client
 }
 
 // removeUnfit removes tickets that wait for more than there can be, unless another number is set by then, and
 // says which it has removed.
-func (s *store) removeUnfit(ctx context.Context, k kept, unfit []*ticket) (removed []*ticket, err error) {
+func (s *store) removeUnfit(ctx context.Context, k keys.Kept, unfit []*ticket) (removed []*ticket, err error) {
 	for some := range slices.Chunk(unfit, maxOps) {
 		var ops []clientv3.Op
 		for _, t := range some {
@@ -244,7 +228,7 @@ func (s *store) removeUnfit(ctx context.Context, k kept, unfit []*ticket) (remov
 			}
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, removal, nil))
 		}
-		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.floor(some[0].queue)), "=", k.written)}, ops, nil)
+		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.floor(some[0].queue)), "=", k.Written)}, ops, nil)
 		if err != nil || !got.Succeeded {
 			return removed, s.forget(err)
 		}
@@ -264,7 +248,7 @@ func (s *store) lineOf(ctx context.Context, name string) (*line, error) {
 	if err := errors.Join(l.batch.run(ctx), l.err); err != nil {
 		return nil, err
 	}
-	for len(q.tickets) == 0 && !q.whole { // there are keys of queues below
+	for len(q.Keys) == 0 && !q.Whole { // there are keys of queues below
 		if err := s.lengthen(ctx, &q.line, name); err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // Read reads a queue. It notes a follower first.
@@ -49,13 +50,13 @@ func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, 
 	var snapshots []exchange.Snapshot
 	for _, name := range names {
 		q := l.queues[name]
-		for !q.whole {
+		for !q.Whole {
 			if err := s.lengthen(ctx, &q.line, name); err != nil {
 				return nil, err
 			}
 		}
-		for _, t := range q.tickets {
-			if _, ok := left[t.lease]; ok || t.foreign || len(left) >= maxLeft && t.Fixed == 0 {
+		for _, t := range q.Keys {
+			if _, ok := left[t.lease]; ok || t.Foreign || len(left) >= maxLeft && t.Fixed == 0 {
 				continue
 			}
 			var err error
@@ -71,28 +72,28 @@ func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, 
 // snapshot shows a queue. Its kind and capacity are those of the first ticket of this library.
 func (l *look) snapshot(name string, left map[clientv3.LeaseID]time.Duration) exchange.Snapshot {
 	q, r := l.queues[name], exchange.Snapshot{Queue: driver.Queue{Name: name}}
-	if len(q.tickets) > 0 {
+	if len(q.Keys) > 0 {
 		r.Kind, r.Capacity = driver.Mutex, 1
 	}
-	if i := slices.IndexFunc(q.tickets, func(t *ticket) bool { return !t.foreign }); i >= 0 {
-		r.Kind, r.Capacity = q.tickets[i].Kind, q.tickets[i].Capacity
+	if i := slices.IndexFunc(q.Keys, func(t *ticket) bool { return !t.Foreign }); i >= 0 {
+		r.Kind, r.Capacity = q.Keys[i].Kind, q.Keys[i].Capacity
 	}
-	if n := q.permits(); n > 0 {
-		r.Kind, r.Capacity, r.Resized = driver.Semaphore, n, !q.number.Unset
+	if n := q.Permits(); n > 0 {
+		r.Kind, r.Capacity, r.Resized = driver.Semaphore, n, !q.Number.Unset
 	}
 	version := fnv.New64a()
 	fmt.Fprint(version, r.Kind, r.Capacity, r.Resized)
-	for _, t := range q.tickets {
+	for _, t := range q.Keys {
 		of := *t
-		if t.foreign {
+		if t.Foreign {
 			of.Kind, of.Units, of.Capacity = r.Kind, r.Capacity, r.Capacity
 		}
-		p := q.place(&of)
-		m := driver.Member{ID: t.id, Owner: t.Owner, Note: t.note, Units: of.Units, Held: p.held, Since: t.Since, Fixed: t.Fixed > 0, Foreign: t.foreign}
+		p := q.Place(&of)
+		m := driver.Member{ID: t.ID, Owner: t.Owner, Note: t.note, Units: of.Units, Held: p.Held, Since: t.Since, Fixed: t.Fixed > 0, Foreign: t.Foreign}
 		if m.Held && q.wrong == nil { // else its token is not known
-			m.Token = token(t, q.floor, l.all)
+			m.Token = keys.Token(t.Order, q.Floor, l.all)
 		}
-		if !t.foreign {
+		if !t.Foreign {
 			var ok bool
 			if m.Left, ok = left[t.lease]; !ok {
 				m.Left = t.TTL

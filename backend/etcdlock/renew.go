@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // attempts is how often a change is tried that meets those of others, and a heartbeat.
@@ -112,8 +113,8 @@ type look struct {
 	found   []exchange.Status // each is gone unless it was found
 	over    bool              // the session has no key any more
 	queues  map[string]*queue
-	all     floor // of all tokens
-	told    bool  // that was asked for
+	all     keys.Floor // of all tokens
+	told    bool       // that was asked for
 	seen    []seen
 
 	err   error // of what was read
@@ -123,14 +124,12 @@ type look struct {
 // queue is what is read of the queue of tickets that may be held since the last look.
 type queue struct {
 	line
-	asked     bool    // the line was asked for
-	told      bool    // the mark was asked for, and what the queue keeps
-	keeps     bool    // what the queue keeps was asked for
-	semaphore bool    // for a ticket that is one of its permits
-	read      int64   // the revision at which the line was read first
-	last      *ticket // in front of one that comes to wait, and is not among the first ones
-	far       bool    // others stand between
-	mark      mark
+	asked     bool  // the line was asked for
+	told      bool  // the mark was asked for, and what the queue keeps
+	keeps     bool  // what the queue keeps was asked for
+	semaphore bool  // for a ticket that is one of its permits
+	read      int64 // the revision at which the line was read first
+	mark      keys.Mark
 	wrong     error     // of what the queue keeps: nobody is granted
 	unfits    []*ticket // of the session, which can never be held
 }
@@ -140,6 +139,9 @@ type seen struct {
 	i int // in refs
 	*ticket
 	place
+	front *ticket // that it is to watch; nil: the line says which
+	far   bool    // others may stand between
+	new   bool    // it has just come
 }
 
 func (s *store) newLook(o exchange.Session, refs []exchange.Ref, watch bool) *look {
@@ -174,7 +176,7 @@ func (l *look) run(ctx context.Context) error {
 		l.front(l.refs[i].Queue)
 		l.ticket(l.refs[i], func(t *ticket) {
 			found[i] = true
-			if t.created > l.queues[t.queue].read { // by another transaction of the batch: others may have come between
+			if t.Order > l.queues[t.queue].read { // by another transaction of the batch: others may have come between
 				l.found[i].State = exchange.NotAsked
 				return
 			}
@@ -213,10 +215,10 @@ func (l *look) ticket(ref exchange.Ref, take func(*ticket)) {
 // search looks for a ticket in a queue, or only among the holders.
 func (s *store) search(ctx context.Context, ln *line, queue, id string, all bool) (*ticket, error) {
 	for {
-		if i := slices.IndexFunc(ln.tickets, func(t *ticket) bool { return t.id == id }); i >= 0 {
-			return ln.tickets[i], nil
+		if i := slices.IndexFunc(ln.Keys, func(t *ticket) bool { return t.ID == id }); i >= 0 {
+			return ln.Keys[i], nil
 		}
-		if ln.whole || !all && ln.full() {
+		if ln.Whole || !all && ln.Full() {
 			return nil, nil
 		}
 		if err := s.lengthen(ctx, ln, queue); err != nil {
@@ -228,11 +230,12 @@ func (s *store) search(ctx context.Context, ln *line, queue, id string, all bool
 func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
 	q := l.numbered(ref)
 	l.add(l.s.front(ref.Queue, 0, 2, false), func(r *pb.RangeResponse) {
-		ln := line{kept: q.kept}
+		ln := line{}
+		ln.Kept = q.Kept
 		l.s.readLine(&ln, ref.Queue, r)
-		for _, t := range ln.tickets {
-			if t.knows(ref.Tag); t.id == ref.ID && ln.whole && (ln.permits() == 0 || len(ln.tickets) == 1 && ref.Tag&tagExclusive != 0) {
-				l.seen = append(l.seen, seen{i, t, ln.place(t)})
+		for _, t := range ln.Keys {
+			if t.knows(ref.Tag); t.ID == ref.ID && ln.Whole && (ln.Permits() == 0 || len(ln.Keys) == 1 && ref.Tag&tagExclusive != 0) {
+				l.seen = append(l.seen, seen{i: i, ticket: t, place: ln.Place(t)})
 				return
 			}
 		}
@@ -261,21 +264,21 @@ func (l *look) waiter(i int, ref exchange.Ref, key string, created int64, rest *
 		l.add(l.s.front(ref.Queue, 0, 2, false), func(r *pb.RangeResponse) {
 			var ln line
 			l.s.readLine(&ln, ref.Queue, r)
-			wanted = slices.ContainsFunc(ln.tickets, func(t *ticket) bool { return t.id != ref.ID })
+			wanted = slices.ContainsFunc(ln.Keys, func(t *ticket) bool { return t.ID != ref.ID })
 		})
 	}
 	l.ticket(ref, func(t *ticket) {
 		b := blocker
-		before := b != nil && b.created < t.created // else its key may have another ticket by now
+		before := b != nil && b.Order < t.Order // else its key may have another ticket by now
 
-		var ln *line // without a number that was set
+		var ln line // without a number that was set
 		switch {
-		case q.number.Permits > 0, uint64(t.created) != ref.Tag>>tagBits: // or a later ticket with that ID
+		case q.Number.Permits > 0, uint64(t.Order) != ref.Tag>>tagBits: // or a later ticket with that ID
 			*rest = append(*rest, i)
-		case before && ln.keepsOut(b, t):
-			l.seen = append(l.seen, seen{i, t, place{known: true, before: []*ticket{b}, all: true, far: created == 0}})
-		case !before && behind && ln.needsAll(t):
-			l.seen = append(l.seen, seen{i, t, place{known: true, held: true, exclusive: true, wanted: wanted, all: true}})
+		case before && ln.KeepsOut(b, t):
+			l.seen = append(l.seen, seen{i: i, ticket: t, place: place{Known: true, All: true}, front: b, far: created == 0})
+		case !before && behind && ln.NeedsAll(t):
+			l.seen = append(l.seen, seen{i: i, ticket: t, place: place{Known: true, Held: true, Exclusive: true, Wanted: wanted, All: true}})
 		default:
 			*rest = append(*rest, i)
 		}
@@ -320,7 +323,7 @@ func (l *look) queue(name string) *queue {
 	}
 	if q.told = true; !l.told {
 		l.told = true
-		l.get(l.s.floor(""), func(all kvs) { l.all = l.readKept(all, &l.wrong).floor })
+		l.get(l.s.floor(""), func(all kvs) { l.all = l.readKept(all, &l.wrong).Floor })
 	}
 	l.together(3) // with the line
 	l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
@@ -342,18 +345,13 @@ func (l *look) numbered(ref exchange.Ref) *queue {
 
 func (l *look) keeps(name string, q *queue) {
 	q.keeps = true
-	l.get(l.s.floor(name), func(all kvs) { q.kept = l.readKept(all, &q.wrong) })
+	l.get(l.s.floor(name), func(all kvs) { q.Kept = l.readKept(all, &q.wrong) })
 }
 
-func (l *look) readKept(all kvs, wrong *error) kept {
+func (l *look) readKept(all kvs, wrong *error) keys.Kept {
 	k, err := readKept(all)
 	*wrong, l.err = err, cmp.Or(l.err, err)
 	return k
-}
-
-// token is that of the grant of a ticket, by the floors of its queue and of all.
-func token(t *ticket, own, all floor) uint64 {
-	return uint64(t.created) + max(own.add(t.created), all.add(t.created))
 }
 
 // perJoin is how many tickets of a queue are read by the transaction that adds one, without an order. Further ones
@@ -381,7 +379,7 @@ func (s *store) front(queue string, from, most int64, ordered bool, more ...clie
 // lengthen reads a line further, as it was at its revision.
 func (s *store) lengthen(ctx context.Context, ln *line, name string) error {
 	b := s.batch()
-	b.add(s.front(name, ln.upTo+1, perPage, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
+	b.add(s.front(name, ln.UpTo+1, perPage, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
 	return b.run(ctx)
 }
 
@@ -391,9 +389,9 @@ func (l *look) judge(ctx context.Context) error {
 	var deep []*seen
 	for i := range l.seen {
 		t := &l.seen[i]
-		if !t.known {
+		if !t.Known && (t.front == nil || !t.far) {
 			q := l.queues[t.queue]
-			for t.place = q.place(t.ticket); !t.known || l.watch && !t.all && !q.needsAll(t.ticket); t.place = q.place(t.ticket) {
+			for t.place = q.Place(t.ticket); !t.Known || l.watch && !t.All && !q.NeedsAll(t.ticket); t.place = q.Place(t.ticket) {
 				if err := l.s.lengthen(ctx, &q.line, t.queue); err != nil {
 					return err
 				}
@@ -402,10 +400,10 @@ func (l *look) judge(ctx context.Context) error {
 		q, known := l.of(t.queue), l.refs[t.i].Tag
 		wrong := cmp.Or(q.wrong, l.wrong) != nil
 		switch {
-		case wrong && !t.sure && !t.Held:
+		case wrong && !t.sure && !t.ticket.Held:
 			l.found[t.i].State = exchange.NotAsked
 			continue
-		case !t.standsFor(l.session, t.held):
+		case !t.standsFor(l.session, t.place.Held):
 			continue
 		}
 		if t.Evicted && t.of(l.session) && t.attached() {
@@ -426,11 +424,15 @@ func (l *look) judge(ctx context.Context) error {
 		switch {
 		case wrong:
 			st.Tag = known
-		case t.held && (known&tagHeld == 0 || t.exclusive && known&tagExclusive == 0):
-			st.Tag |= tagWaited
-			err := l.s.granted(ctx, l.session, t.ticket, q.marked(t.ticket), token(t.ticket, q.floor, l.all), true, &st)
+		case t.place.Held && (known&tagHeld == 0 || t.Exclusive && known&tagExclusive == 0):
+			// One behind a new ticket may have read the queue between, and waits for its key to be written.
+			waited := !t.new || q.at > t.Order && (!q.Whole || q.Keys[len(q.Keys)-1].Order > t.Order)
+			if !t.new {
+				st.Tag |= tagWaited
+			}
+			err := l.s.granted(ctx, t.ticket, q.MarkFor(q.mark, t.ID), keys.Token(t.Order, q.Floor, l.all), waited, &st)
 			switch {
-			case err != nil && t.stays(): // it holds, and the next look tries again
+			case err != nil && t.Stays: // it holds, and the next look tries again
 				st.Tag = known
 			case errors.Is(err, rpctypes.ErrNoSpace): // it waits for room, and no event tells when there is some
 				st = l.s.status(t.ticket, place{})
@@ -440,11 +442,11 @@ func (l *look) judge(ctx context.Context) error {
 			case err != nil:
 				return err
 			}
-		case !t.held && t.of(l.session) && q.unfit(t.ticket):
+		case !t.place.Held && t.of(l.session) && q.Unfit(t.ticket):
 			q.unfits = append(q.unfits, t.ticket)
-		case !t.held && l.watch && t.all:
-			l.s.watchWaiter(t.ticket, t.place, l.first)
-		case !t.held && l.watch:
+		case !t.place.Held && l.watch && (t.All || t.front != nil):
+			l.s.watchWaiter(t, l.first)
+		case !t.place.Held && l.watch:
 			deep = append(deep, t)
 		}
 		l.found[t.i] = st
@@ -455,24 +457,24 @@ func (l *look) judge(ctx context.Context) error {
 			l.s.watches.drop(ofTicket(ref.ID))
 		}
 	}
-	return l.s.watchDeep(ctx, deep, l.first)
+	return l.watchDeep(ctx, deep)
 }
 
 // status is what is known of a ticket without further questions.
 func (s *store) status(t *ticket, p place) exchange.Status {
 	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed > 0, Hold: t.Fixed, Tag: t.tag(p)}
-	if p.held {
-		st.State, st.Wanted = exchange.Held, p.wanted
+	if p.Held {
+		st.State, st.Wanted = exchange.Held, p.Wanted
 	}
 	return st
 }
 
 // granted is called when a ticket is seen to be held for the first time, or again since that is not
 // known. It writes what others have to know of it. Another exchange may do the same meanwhile.
-func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m mark, token uint64, waited bool, st *exchange.Status) error {
+func (s *store) granted(ctx context.Context, t *ticket, m keys.Mark, token uint64, waited bool, st *exchange.Status) error {
 	st.Token = token
 	for range attempts {
-		st.Inherited = m.changed != 0 && (m.ID != t.id || m.Inherited)
+		st.Inherited = m.Inherits(t.ID)
 		when, then, lease, err := s.grants(ctx, t, st.Tag&tagExclusive != 0, m, waited)
 		if err != nil || len(then) == 0 {
 			return err
@@ -490,7 +492,7 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 		if err != nil {
 			return err
 		}
-		found := s.readOne(exchange.Ref{Queue: t.queue, ID: t.id}, got.Responses[0].GetResponseRange().Kvs)
+		found := s.readOne(exchange.Ref{Queue: t.queue, ID: t.ID}, got.Responses[0].GetResponseRange().Kvs)
 		if found == nil {
 			*st = exchange.Status{}
 			return nil
@@ -505,11 +507,11 @@ func (s *store) granted(ctx context.Context, o exchange.Session, t *ticket, m ma
 
 // grants is the change by which granted writes that a ticket is held, and the lease that the ticket has
 // afterwards. No operations: there is nothing to write.
-func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
+func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m keys.Mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
 	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, t.lease
-	if t.ReportDeath && exclusive && m.ID != t.id {
-		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.changed))
-		then = append(then, clientv3.OpPut(s.mark(t.queue), mark{ID: t.id, Inherited: m.changed != 0}.value()))
+	if t.ReportDeath && exclusive && m.ID != t.ID {
+		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.Changed))
+		then = append(then, clientv3.OpPut(s.mark(t.queue), text(m.By(t.ID))))
 	}
 	switch {
 	case t.Hold > 0 && t.Fixed == 0:
@@ -545,7 +547,7 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 	}
 	s.mu.Lock()
 	for _, t := range strays {
-		s.detaching[t.id] = true
+		s.detaching[t.ID] = true
 	}
 	s.mu.Unlock()
 	lease, err := s.grantRest(ctx, attached, o.TTL)
@@ -563,7 +565,7 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range strays {
-		delete(s.detaching, t.id)
+		delete(s.detaching, t.ID)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -446,7 +447,7 @@ func TestWhoHoldsBesideAnotherOneIsNotInherited(t *testing.T) {
 func TestANumberAndAFloorAreKeptBesideEachOther(t *testing.T) {
 	p := newPermits(t)
 	p.resize(2)
-	for range maxSteps + 1 {
+	for range keys.MaxSteps + 1 {
 		noError(t, p.s.Raise(t.Context(), "q", 1<<30))
 	}
 	p.shows(2)

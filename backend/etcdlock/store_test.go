@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
@@ -360,7 +361,7 @@ func TestTicketsOfOneSeat(t *testing.T) {
 			joins(ctx, t, s, j, exchange.Held)
 			j.Retry = true
 		}
-		if _, found, err := s.put(ctx, o, &ticket{queue: j.Queue, id: j.ID, lease: leaseOf(o.ID)}, nil); !found || err != nil {
+		if _, found, err := s.put(ctx, o, &ticket{queue: j.Queue, lease: leaseOf(o.ID), row: row{Key: keys.Key{ID: j.ID}}}, nil); !found || err != nil {
 			t.Fatalf("one that has looked before it came makes a second key: %v", err)
 		}
 	}
@@ -634,8 +635,8 @@ func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 				t.Fatal(err)
 			}
 			join(mutex(begun(t, s)))
-			late := &ticket{queue: "q", id: again.ID, lease: leaseOf(again.Session.ID), row: row{
-				ID: again.ID, Kind: again.Kind, Units: 1, Capacity: 1, Session: again.Session.ID, Mailbox: again.Session.Mailbox, TTL: again.Session.TTL,
+			late := &ticket{queue: "q", lease: leaseOf(again.Session.ID), row: row{
+				Key: keys.Key{ID: again.ID, Kind: again.Kind, Units: 1, Capacity: 1}, Session: again.Session.ID, Mailbox: again.Session.Mailbox, TTL: again.Session.TTL,
 			}}
 			if _, found, err := s.put(ctx, again.Session, late, nil); err != nil || found { // whose reply is lost
 				t.Fatal(found, err)

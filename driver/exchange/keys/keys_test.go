@@ -413,7 +413,7 @@ func TestWhoInheritsByAMark(t *testing.T) {
 		{keys.Mark{ID: "b", Changed: 3}, "1/3 1/3", false}, // it stands beside
 	} {
 		l := read(c.line)
-		if got := l.For(c.mark, "a").Inherits("a"); got != c.want {
+		if got := l.MarkFor(c.mark, "a").Inherits("a"); got != c.want {
 			t.Errorf("a inherits from %+v in %s: %v", c.mark, c.line, got)
 		}
 	}

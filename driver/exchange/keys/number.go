@@ -22,6 +22,13 @@ type Number struct {
 // Complete: it is known which keys are held by a number that was set.
 func (n *Number) Complete() bool { return n.Permits == 0 || n.Perhaps < n.Set }
 
+// WrittenAt is called when a number was read that was written at that order. What was just set does not say when.
+func (n *Number) WrittenAt(order int64) {
+	if n.Permits > 0 && n.Set == 0 {
+		n.Set, n.Perhaps = order, order
+	}
+}
+
 // Sound: it can have been written at that order. One of another backend, whose keys were copied, can have later
 // orders: by these all would be held.
 func (n *Number) Sound(written int64) bool {

@@ -1,5 +1,7 @@
 package keys
 
+import "math"
+
 // Token is the token of the grant of a key, from the revision or transaction that created it, by the floors of its queue
 // and of all. It does not change between the Join and the grant, so that a Store's tag has what it needs.
 func Token(created int64, floors ...Floor) uint64 {
@@ -15,8 +17,8 @@ type Floor []Step
 
 // Step is one raise.
 type Step struct {
-	After int64  // when the last key was created that keeps its token
-	Add   uint64 // to all later ones
+	After int64  `json:"after"` // when the last key was created that keeps its token
+	Add   uint64 `json:"add"`   // to all later ones
 }
 
 // MaxSteps is how many are kept: earlier ones are about tickets that have left, most likely.
@@ -35,7 +37,7 @@ func (f Floor) Add(created int64) (n uint64) {
 // Raised is the floor by which keys that are created after the given one have tokens above least. The next one is
 // created then, or later.
 func (f Floor) Raised(after, next int64, least uint64) Floor {
-	add := f.Add(next)
+	add := f.Add(math.MaxInt64) // so it never falls
 	if least >= uint64(next) {
 		add = max(add, least+1-uint64(next))
 	}
