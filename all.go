@@ -186,7 +186,7 @@ func (w *whole) acquire(ctx context.Context, order []int, try bool) (err error) 
 	switch closed := w.isClosed(); {
 	case closed != nil:
 		return closed
-	case w.Err() != nil:
+	case w.err() != nil:
 		return errPartLost
 	case err != nil:
 		return err
@@ -254,7 +254,7 @@ func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
 	}
 	for _, i := range order {
 		if s := leases[i]; s != nil {
-			s.by.emit(Event{Kind: EventAcquired, Token: s.Token(), Took: took})
+			s.by.emit(Event{Kind: EventAcquired, Token: s.token(), Took: took})
 			s.by.acquired()
 		}
 	}
@@ -263,7 +263,7 @@ func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
 // acquireParts acquires those that are not held yet, one after the other.
 func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 	for _, p := range w.parts() {
-		ctx = p.carry(ctx) // who waits for a part holds those before it
+		ctx = p.lease.carry(ctx) // who waits for a part holds those before it
 	}
 	for at, i := range order {
 		if w.got[i] != nil {
@@ -281,8 +281,8 @@ func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 		lease, err := acquire(ctx)
 		switch {
 		case err == nil:
-			w.add(i, lease.h.(*single))
-			ctx = w.got[i].carry(ctx)
+			w.add(i, lease.part)
+			ctx = lease.carry(ctx)
 			continue
 		case first == at || !errors.Is(err, ErrBusy):
 		case w.isOneOf(ctx, p, order[first:at]):
@@ -315,7 +315,7 @@ func (w *whole) giveBack(ctx context.Context, try bool) {
 	w.end(ErrReleased)
 	left := w.releaseParts(func(_ int, s *single) {
 		s.waive()
-		_ = s.release(!s.Inherited()) // what it was told of the last holder is for the next one to hear
+		_ = s.lease.release(!s.g.inherited) // what it was told of the last holder is for the next one to hear
 	})
 	var limit <-chan time.Time
 	if try {

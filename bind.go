@@ -17,18 +17,32 @@ type binding struct {
 // given it is the holder (see [Lock.Held] and [Reentrant]). Call the function
 // to free it.
 func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(l.h.carry(ctx))
+	ctx, cancel := context.WithCancelCause(l.carry(ctx))
 	b := &binding{cancel: cancel, work: true}
-	if err := l.h.bind(b); err != nil {
-		cancel(failed("hold", l.Name(), err))
+	if err := l.bind(b); err != nil {
+		cancel(l.fail("hold", err))
 	}
 	return ctx, func() {
-		l.h.unbind(b)
+		l.unbind(b)
 		cancel(context.Canceled)
 	}
 }
 
-func (l *single) carry(ctx context.Context) context.Context { return carry(ctx, &l.lease) }
+// bind has a context end with the lease. It fails if the lease has ended.
+func (l *Lease) bind(b *binding) error {
+	if l.all != nil {
+		return l.all.bind(b)
+	}
+	return l.part.bind(b)
+}
+
+func (l *Lease) unbind(b *binding) {
+	if l.all != nil {
+		l.all.unbind(b)
+	} else {
+		l.part.unbind(b)
+	}
+}
 
 func (l *single) bind(b *binding) error {
 	defer l.locked()()
@@ -37,12 +51,12 @@ func (l *single) bind(b *binding) error {
 		l.workBegins()
 	}
 	switch {
-	case l.err != nil:
-		return l.err
+	case l.fate.why != nil:
+		return l.fate.why
 	case l.t.winding:
 		return ErrClosed
 	}
-	l.bound.add(b)
+	l.fate.bound.add(b)
 	return nil
 }
 
@@ -50,10 +64,10 @@ func (l *single) bind(b *binding) error {
 // that of its contexts when the client is closed.
 func (l *single) watch(b *binding) error {
 	defer l.locked()()
-	if l.err == nil {
-		l.bound.add(b)
+	if l.fate.why == nil {
+		l.fate.bound.add(b)
 	}
-	return l.err
+	return l.fate.why
 }
 
 func (l *single) isWinding() bool {
@@ -65,7 +79,7 @@ func (l *single) isWinding() bool {
 func (l *single) unbind(b *binding) {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	l.bound.remove(b)
+	l.fate.bound.remove(b)
 	if b.entered {
 		b.entered = false
 		l.workEnds()
@@ -75,11 +89,11 @@ func (l *single) unbind(b *binding) {
 // endBound takes all bindings off the list. t.mu is held; the caller calls the
 // result, which ends the contexts, after unlocking.
 func (l *single) endBound(why error) func() {
-	first := l.bound.takeAll()
+	first := l.fate.bound.takeAll()
 	if first == nil {
 		return nothing
 	}
-	cause := l.fail("hold", why)
+	cause := l.lease.fail("hold", why)
 	return func() { first.end(cause) }
 }
 

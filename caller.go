@@ -73,7 +73,7 @@ func (k *caller) ends(how EventKind, lease *single, err error) {
 		k.emit(Event{Kind: EventGaveUp, Took: time.Since(k.began), Err: err})
 		return
 	case how != "":
-		k.emit(Event{Kind: how, Token: lease.Token(), Took: time.Since(k.began)})
+		k.emit(Event{Kind: how, Token: lease.token(), Took: time.Since(k.began)})
 	}
 	k.acquired()
 }
@@ -132,7 +132,7 @@ func (l *single) emit(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Token, e.Units = l.Token(), l.units()
+	e.Token, e.Units = l.token(), l.units()
 	k.mu.Lock()
 	has := k.has
 	if !has {

@@ -143,9 +143,6 @@ func (c *Client) allTickets() []*ticket {
 	return slices.Collect(maps.Values(c.tickets))
 }
 
-func (l *single) enterBody() error { return l.t.enterBody() }
-func (l *single) leaveBody()       { l.t.leaveBody() }
-
 // enterBody notes that a function of Do runs under the ticket.
 func (t *ticket) enterBody() error {
 	t.c.mu.Lock()

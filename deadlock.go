@@ -185,7 +185,7 @@ func keepsOut(ctx context.Context) bool {
 	}
 	holds := len(outer.Tickets(ctx)) > 0
 	for s := range carried(ctx) {
-		if s.t.req.Hold > 0 && s.Err() == nil {
+		if s.t.req.Hold > 0 && s.err() == nil {
 			return false
 		}
 		holds = true
@@ -197,7 +197,7 @@ func keepsOut(ctx context.Context) bool {
 // that has ended is not among them when anybody else can have the lock.
 func stillHeld(ctx context.Context) (tickets []string) {
 	for s := range carried(ctx) {
-		if s.Err() == nil && !slices.Contains(tickets, s.t.req.ID) {
+		if s.err() == nil && !slices.Contains(tickets, s.t.req.ID) {
 			tickets = append(tickets, s.t.req.ID)
 		}
 	}

@@ -82,7 +82,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 		case ctx.Err() == nil && errors.Is(lost, ErrLost) && !errors.Is(lost, ErrEvicted):
 			var missed bool
 			if missed, err = b.missed(ctx, ticketID(lease.ID())); err == nil && !missed {
-				lease.h.parts()[0].by.emit(Event{Kind: EventRejoined, Err: lost})
+				lease.part.by.emit(Event{Kind: EventRejoined, Err: lost})
 				continue
 			}
 			if missed {
@@ -100,7 +100,7 @@ func (b *DoubleBarrier) abandon(l *Lease) {
 		defer close(left)
 		_ = l.Release()
 	})
-	l.h.parts()[0].t.await(left, farewell)
+	l.part.t.await(left, farewell)
 }
 
 // missed reports whether a round has begun with a ticket that was lost. It waits until the ticket

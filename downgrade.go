@@ -2,7 +2,7 @@ package interlock
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -14,11 +14,19 @@ import (
 // can be called again. Only after ErrInvalid it may be a writer's still: a lock that is
 // acquired again by its holder, and a lease of ExpiresAfter of another session, are not downgraded. Of a
 // lease of [All] the parts that are writers' sides become readers' sides, and the others stay.
-func (l *Lease) Downgrade(ctx context.Context) error { return l.h.Downgrade(ctx) }
-
-func (l *single) Downgrade(ctx context.Context) error {
-	if l.lock.kind != driver.RWMutex {
-		return l.fail("downgrade", driver.Invalid(fmt.Errorf("only a read-write lock has readers, not this %s", l.lock.kind)))
+func (l *Lease) Downgrade(ctx context.Context) error {
+	found := false
+	for _, p := range l.parts() {
+		if p.lock.kind != driver.RWMutex {
+			continue
+		}
+		found = true
+		if err := p.shrink(ctx, 1); err != nil {
+			return l.failPart("downgrade", p, err)
+		}
 	}
-	return l.fail("downgrade", l.shrink(ctx, 1))
+	if !found {
+		return l.fail("downgrade", driver.Invalid(errors.New("only a read-write lock has readers, and this has none")))
+	}
+	return l.fail("downgrade", l.Err())
 }

@@ -157,13 +157,13 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 		switch {
 		case err != nil:
 			return driver.Swap{}, err
-		case was.Token > own.BackendToken():
+		case was.Token > own.t.tk.Token:
 			return driver.Swap{}, fmt.Errorf("%w: another leads", ErrLost)
 		}
-		data, err := json.Marshal(leading{own.t.req.ID, own.BackendToken(), []byte(value)})
+		data, err := json.Marshal(leading{own.t.req.ID, own.t.tk.Token, []byte(value)})
 		return driver.Swap{Value: data}, err
 	})
-	switch over := own.Err(); {
+	switch over := own.err(); {
 	case over == nil:
 		return err
 	case errors.Is(over, ErrLost):
@@ -178,7 +178,7 @@ func (e *Election) leaseIn(l *Lease) *single {
 	if l == nil {
 		return nil
 	}
-	for _, p := range l.h.parts() {
+	for _, p := range l.parts() {
 		if p.t.c == e.c && p.t.req.Kind == driver.Election && p.t.req.Queue == e.c.cfg.prefix+e.name {
 			return p
 		}

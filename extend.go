@@ -14,23 +14,32 @@ import (
 // for less than d, as [ExpiresAfter] says. An exchange whose reply is lost is repeated until ctx
 // ends; when it is not known which of the two ends holds, the lease ends at the earlier. All parts of
 // a lease of [All] are extended; if that fails for one, those after it have the ends of before.
-func (l *Lease) Extend(ctx context.Context, d time.Duration) error { return l.h.Extend(ctx, d) }
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	for _, p := range l.parts() {
+		if p.t.req.Hold == 0 {
+			return l.failPart("extend", p, errNotFixed)
+		}
+	}
+	for _, p := range l.parts() {
+		if err := p.extendOne(ctx, d); err != nil {
+			return l.failPart("extend", p, err)
+		}
+	}
+	return l.fail("extend", l.Err())
+}
 
-func (l *single) Extend(ctx context.Context, d time.Duration) error {
+func (l *single) extendOne(ctx context.Context, d time.Duration) error {
 	t := l.t
-	switch {
-	case t.req.Hold == 0:
-		return l.fail("extend", errNotFixed)
-	case d <= 0 || d > maxTime:
-		return l.fail("extend", driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, maxTime)))
+	if d <= 0 || d > maxTime {
+		return driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, maxTime))
 	}
 	select { // two at once would not know which of them the backend did last
 	case t.extending <- struct{}{}:
 		defer func() { <-t.extending }()
 	case <-ctx.Done():
-		return l.fail("extend", context.Cause(ctx))
+		return context.Cause(ctx)
 	}
-	return l.fail("extend", l.extend(ctx, d))
+	return l.extend(ctx, d)
 }
 
 var errNotFixed = driver.Invalid(errors.New("only a lease of ExpiresAfter has a fixed end; this one is renewed by itself"))
@@ -39,7 +48,7 @@ func (l *single) extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	var b backoff.Backoff
 	for {
-		if err := l.Err(); err != nil {
+		if err := l.err(); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -53,10 +62,10 @@ func (l *single) extend(ctx context.Context, d time.Duration) error {
 		switch {
 		case err == nil:
 			t.setEnd(proof.Add(d), margin(d), true)
-			return l.Err()
+			return l.err()
 		case isGone(err):
 			t.gone(t.vanished())
-			return l.Err()
+			return l.err()
 		case t.c.ctx.Err() != nil:
 			return ErrClosed
 		case driver.IsPermanent(err) && !isSessionOver(err):

@@ -17,7 +17,13 @@ type heldLeases struct {
 	outer *heldLeases
 }
 
-func carry(ctx context.Context, l *Lease) context.Context {
+// carry adds the lease to a context, behind its parts, so that each of them is found as if it were acquired alone.
+func (l *Lease) carry(ctx context.Context) context.Context {
+	if l.all != nil {
+		for _, p := range l.parts() {
+			ctx = p.lease.carry(ctx)
+		}
+	}
 	outer, _ := ctx.Value(heldKey{}).(*heldLeases)
 	return context.WithValue(ctx, heldKey{}, &heldLeases{l, outer})
 }
@@ -46,11 +52,7 @@ func carried(ctx context.Context) iter.Seq[*single] {
 	return func(yield func(*single) bool) {
 		h, _ := ctx.Value(heldKey{}).(*heldLeases)
 		for ; h != nil; h = h.outer {
-			s, ok := h.lease.h.(*single)
-			if !ok {
-				continue // its parts are carried beside it
-			}
-			if !yield(s) {
+			if s := h.lease.part; s != nil && !yield(s) { // parts of All are carried beside it
 				return
 			}
 		}
@@ -63,7 +65,7 @@ func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
 	return func(yield func(*single) bool) {
 		for s := range carried(ctx) {
 			o := s.lock
-			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && s.Err() == nil && !yield(s) {
+			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && s.err() == nil && !yield(s) {
 				return
 			}
 		}
@@ -77,7 +79,7 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 		return l.allHeld(ctx)
 	}
 	for lease := range l.heldOf(ctx) {
-		if lease.Exclusive() || !l.exclusive() {
+		if lease.exclusive() || !l.exclusive() {
 			return &lease.lease, true
 		}
 	}
@@ -106,7 +108,7 @@ func (c *Client) Leases(name string) (leases []*Lease) {
 		after()
 	}
 	slices.SortFunc(live, func(a, b *single) int {
-		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.Token(), b.Token()))
+		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.token(), b.token()))
 	})
 	for _, l := range live {
 		leases = append(leases, &l.lease)
@@ -118,7 +120,7 @@ func (c *Client) Leases(name string) (leases []*Lease) {
 func (l *Lock) allHeld(ctx context.Context) (*Lease, bool) {
 	h, _ := ctx.Value(heldKey{}).(*heldLeases)
 	for ; h != nil; h = h.outer {
-		if w, ok := h.lease.h.(*whole); ok && w.holds(l) {
+		if w := h.lease.all; w != nil && w.holds(l) {
 			return h.lease, true
 		}
 	}
@@ -163,7 +165,7 @@ func (l *Lock) enter(ctx context.Context) (*single, error) {
 			continue // it was lost just now
 		}
 		switch {
-		case l.kind == driver.RWMutex && l.exclusive() && !lease.Exclusive():
+		case l.kind == driver.RWMutex && l.exclusive() && !lease.exclusive():
 			return nil, &upgrade{}
 		case l.kind == driver.Mutex || l.kind == driver.RWMutex || l.kind == driver.Election:
 			return nil, ErrDeadlock

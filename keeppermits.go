@@ -12,7 +12,12 @@ import (
 // Permits is how many permits of a semaphore the lease has: those it was acquired with, or those
 // that [Lease.KeepPermits] has left. It is 0 for any other lock, and for the lease of [All], whose parts have
 // permits.
-func (l *Lease) Permits() int64 { return l.h.Permits() }
+func (l *Lease) Permits() int64 {
+	if l.all != nil || l.part.lock.kind != driver.Semaphore {
+		return 0
+	}
+	return l.part.units()
+}
 
 // KeepPermits gives back a part of a semaphore's permits: the lease keeps so many, and waiters who fit now are
 // granted in the same exchange. It keeps its token and its deadline. The number is what stays, not what is given
@@ -26,14 +31,7 @@ func (l *Lease) Permits() int64 { return l.h.Permits() }
 // their holder ([Reentrant], [Client.Adopt]), a lease of ExpiresAfter of another session, and the lease of
 // [All], whose parts have permits of their own. ErrLost: the lease is over.
 func (l *Lease) KeepPermits(ctx context.Context, permits int64) error {
-	return l.h.KeepPermits(ctx, permits)
-}
-
-func (l *single) Permits() int64 {
-	if l.lock.kind != driver.Semaphore {
-		return 0
-	}
-	return l.units()
+	return l.fail("keep permits", l.keepPermits(ctx, permits))
 }
 
 // units are those that the lease has.
@@ -43,17 +41,19 @@ func (l *single) units() int64 {
 	return l.t.units
 }
 
-func (l *single) KeepPermits(ctx context.Context, permits int64) error {
-	switch {
-	case l.lock.kind != driver.Semaphore:
-		return l.fail("keep permits", driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.kind)))
+func (l *Lease) keepPermits(ctx context.Context, permits int64) error {
+	switch p := l.part; {
+	case l.all != nil:
+		return driver.Invalid(errors.New("the parts of All have permits, each of which gives back its own (see Lease.Parts)"))
+	case p.lock.kind != driver.Semaphore:
+		return driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", p.lock.kind))
 	case permits < 1:
-		return l.fail("keep permits", driver.Invalid(fmt.Errorf("%d permits are to stay: at least one does, and Release gives all back", permits)))
+		return driver.Invalid(fmt.Errorf("%d permits are to stay: at least one does, and Release gives all back", permits))
+	case permits > p.units() && p.err() == nil:
+		return driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, p.units()))
+	default:
+		return p.shrink(ctx, permits)
 	}
-	if has := l.units(); permits > has && l.Err() == nil {
-		return l.fail("keep permits", driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, has)))
-	}
-	return l.fail("keep permits", l.shrink(ctx, permits))
 }
 
 // become counts the lease as one of fewer units, before the backend is asked: if the reply is lost,
@@ -67,8 +67,8 @@ func (l *single) become(units int64) (done bool, err error) {
 	t.mu.Lock()
 	after := t.judge(now)
 	switch {
-	case l.err != nil:
-		err = l.err
+	case l.fate.why != nil:
+		err = l.fate.why
 	case units >= t.confirmed:
 		done = true
 	case t.req.Hold > 0 && (!t.sent || t.sess.ended):
@@ -110,14 +110,14 @@ func (l *single) shrink(ctx context.Context, units int64) error {
 			t.mu.Lock()
 			t.confirmed = min(t.confirmed, units)
 			t.mu.Unlock()
-			return l.Err()
+			return l.err()
 		case t.c.ctx.Err() != nil:
 			return ErrClosed
 		case isSessionOver(err) && t.req.Hold > 0:
 			return errOtherSession
 		case isGone(err) || isSessionOver(err):
 			t.gone(err)
-			return l.Err()
+			return l.err()
 		case driver.IsPermanent(err):
 			return err
 		}

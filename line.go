@@ -339,7 +339,7 @@ func (n *line) giveUp(ctx context.Context, w *turn, woken bool) error {
 			if !woken {
 				<-w.ready
 			}
-			_ = w.lease.release(!w.lease.Inherited())
+			_ = w.lease.lease.release(!w.lease.g.inherited)
 		})
 	default:
 		if w.old != nil {

@@ -219,11 +219,14 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 }
 
 func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
-	if err := l.h.enterBody(); err != nil {
-		_ = l.Release()
-		return failed("acquire", l.Name(), err)
+	for i, p := range l.parts() {
+		if err := p.t.enterBody(); err != nil {
+			l.leaveBodies(i)
+			_ = l.Release()
+			return l.fail("acquire", err)
+		}
 	}
-	defer l.h.leaveBody()
+	defer l.leaveBodies(len(l.parts()))
 	ctx, cancel := l.Bind(ctx)
 	defer cancel()
 	defer func() { _ = l.abort() }() // does nothing unless f panics
@@ -236,6 +239,13 @@ func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 		return lost
 	}
 	return fmt.Errorf("%w; %w", err, lost)
+}
+
+// leaveBodies notes for the first n parts that the function of Do has returned.
+func (l *Lease) leaveBodies(n int) {
+	for _, p := range l.parts()[:n] {
+		p.t.leaveBody()
+	}
 }
 
 // saysLost reports whether an error is the cause of a context of this lease, or wraps it.

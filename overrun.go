@@ -39,8 +39,8 @@ func (l *single) leaveWork() {
 // workBegins notes work. That which begins after the loss overruns too. t.mu is held.
 func (l *single) workBegins() {
 	l.works++
-	if l.works == 1 && errors.Is(l.err, ErrLost) && !l.given {
-		l.overrun(l.err)
+	if l.works == 1 && errors.Is(l.fate.why, ErrLost) && !l.given {
+		l.overrun(l.fate.why)
 	}
 }
 
@@ -53,7 +53,7 @@ func (l *single) workEnds() {
 
 // forsake is release for a part of All that is given up though its holder works on.
 func (l *single) forsake(why error) {
-	_ = l.release(false)
+	_ = l.lease.abort()
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	if l.works > 0 {
@@ -107,7 +107,7 @@ func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error)
 		return
 	}
 	c.overruns.Add(1)
-	stop := t.record(l.Token(), since)
+	stop := t.record(l.token(), since)
 	tell := func(err error) {
 		l.emit(Event{Kind: EventOverrun, Took: c.d.Now().Sub(since), Err: err})
 	}

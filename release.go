@@ -15,13 +15,21 @@ import (
 // confirmed it, also if Close has released it before; calling it again returns the same. The parts of a lease of
 // [All] are released in the reverse of the order in which they were acquired, those of each client
 // beside those of others; the error names those that were lost.
-func (l *Lease) Release() error { return l.h.release(true) }
+func (l *Lease) Release() error { return l.release(true) }
 
 // abort is Release for work that may be half done: the next holder is told.
-func (l *Lease) abort() error { return l.h.release(false) }
+func (l *Lease) abort() error { return l.release(false) }
 
-func (l *single) release(clean bool) error {
-	l.once.Do(func() { l.result = l.fail("release", l.releaseOnce(clean)) })
+// release gives up what is held. If it is not clean, the next holder is told that work may
+// be half done. Called again, it returns the same.
+func (l *Lease) release(clean bool) error {
+	l.once.Do(func() {
+		if l.all != nil {
+			l.result = l.fail("release", l.all.releaseOnce(clean))
+		} else {
+			l.result = l.fail("release", l.part.releaseOnce(clean))
+		}
+	})
 	return l.result
 }
 
@@ -35,7 +43,7 @@ func (l *single) releaseOnce(clean bool) error {
 	now := t.c.d.Now()
 	n := t.lock()
 	after := t.judge(now)
-	ended := l.err // before
+	ended := l.fate.why // before
 	l.given = true
 	l.endOverrun()
 	unbind, others := nothing, nothing
@@ -90,7 +98,7 @@ func (l *single) releaseOnce(clean bool) error {
 func (l *single) lostAfterAll(err error) error {
 	if errors.Is(err, ErrLost) {
 		l.t.mu.Lock()
-		l.err = err
+		l.fate.why = err
 		l.t.mu.Unlock()
 	}
 	return err

@@ -3,11 +3,8 @@ package interlock
 import (
 	"context"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -21,18 +18,12 @@ type single struct {
 	by    *caller // for events; nil without observers
 	own   grant   // what g points to, unless the lease is nested
 
-	once   sync.Once
-	result error
-
 	// The rest is guarded by t.mu. The numbers are small, since a lease is allocated for each hand-over.
-	at      int32 // in t.leases
-	works   int32 // bound contexts whose functions were not called
-	err     error
-	done    chan struct{} // made when it is asked for
-	given   bool          // its holder has released it
-	late    chan struct{} // closed when its overrun ends; nil if there is none
-	revoked chan struct{} // made when it is asked for
-	bound   bindings
+	at    int32         // in t.leases
+	works int32         // bound contexts whose functions were not called
+	given bool          // its holder has released it
+	late  chan struct{} // closed when its overrun ends; nil if there is none
+	fate  fate
 }
 
 // grant is one local turn; nested leases share it.
@@ -55,9 +46,6 @@ func ticketID(id string) string {
 	ticket, _, _ := strings.Cut(id, ".")
 	return ticket
 }
-
-// closedChan serves all leases that were over when their channel was asked for.
-var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // grant starts a new turn. It fails if the ticket is not held any more.
 func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*single, error) {
@@ -92,7 +80,7 @@ func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *
 
 // attach makes l a lease of the ticket. t.mu is held.
 func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
-	l.lease.h, l.t, l.lock, l.at = l, t, lock, int32(len(t.leases))
+	l.lease.part, l.t, l.lock, l.at = l, t, lock, int32(len(t.leases))
 	if t.c.cfg.observed() {
 		if l.by = callerOf(ctx); l.by == nil {
 			l.by = lock.calledBy(ctx, true)
@@ -110,7 +98,7 @@ func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
 func (l *single) nest(ctx context.Context, lock *Lock) (nested *single, has int64) {
 	defer l.locked()()
 	switch {
-	case l.err != nil || l.t.winding:
+	case l.fate.why != nil || l.t.winding:
 		return nil, 0
 	case !lock.cfg.reentrant || l.t.units < lock.units:
 		return nil, l.t.units
@@ -137,75 +125,34 @@ func (l *single) locked() (unlock func()) {
 // end makes err the lease's fate. t.mu is held; the caller calls the result,
 // which ends the bound contexts, after unlocking.
 func (l *single) end(err error) func() {
-	l.err = err
-	if l.done != nil {
-		close(l.done)
-	}
+	l.fate.end(err)
 	return l.endBound(err)
 }
 
-func (l *single) fail(op string, err error) error { return failed(op, l.t.name, err) }
+func (l *single) token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
 
-func (l *single) ID() string { return leaseID(l.t.req.ID, l.g.number) }
+func (l *single) exclusive() bool { return l.units() == l.t.req.Capacity }
 
-func (l *single) Token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
-
-func (l *single) BackendToken() uint64 { return l.t.tk.Token }
-
-func (l *single) Exclusive() bool {
-	return l.units() == l.t.req.Capacity
-}
-
-func (l *single) Name() string { return l.t.name }
-
-func (l *single) Deadline() time.Time {
-	l.t.mu.Lock()
-	deadline := l.t.deadline
-	l.t.mu.Unlock()
-	return time.Now().Add(deadline.Sub(l.t.c.d.Now()))
-}
-
-func (l *single) Remaining() time.Duration {
-	defer l.locked()()
-	if l.err != nil {
-		return 0
-	}
-	return max(0, l.t.deadline.Sub(l.t.c.d.Now()))
-}
-
-func (l *single) InDoubt() bool {
-	defer l.locked()()
-	return l.err == nil && l.t.doubt != nil
-}
-
-func (l *single) Done() <-chan struct{} {
-	defer l.locked()()
-	if l.done == nil {
-		if l.err != nil {
-			return closedChan
-		}
-		l.done = make(chan struct{})
-	}
-	return l.done
-}
-
-func (l *single) Err() error {
-	defer l.locked()()
-	return l.err
-}
-
-func (l *single) Inherited() bool { return l.g.inherited }
-
-func (l *single) Revoked() <-chan struct{} {
+func (l *single) inDoubt() bool {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	if l.revoked == nil {
-		l.revoked = make(chan struct{})
-		if l.t.revoked {
-			close(l.revoked)
-		}
-	}
-	return l.revoked
+	return l.t.doubt != nil
+}
+
+func (l *single) err() error {
+	defer l.locked()()
+	return l.fate.why
+}
+
+func (l *single) ended() <-chan struct{} {
+	defer l.locked()()
+	return l.fate.ended()
+}
+
+func (l *single) askedFor() <-chan struct{} {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.fate.askedFor(l.t.revoked)
 }
 
 func (l *single) isRevoked() bool {
@@ -214,23 +161,12 @@ func (l *single) isRevoked() bool {
 	return l.t.revoked
 }
 
-// signalRevoked closes what Revoked has returned. t.mu is held.
+// signalRevoked tells all who asked that the lock is asked for. t.mu is held.
 func (l *single) signalRevoked() {
-	for b := l.bound.first; b != nil; b = b.next {
+	for b := l.fate.bound.first; b != nil; b = b.next {
 		if b.asked != nil {
 			b.asked()
 		}
 	}
-	if l.revoked == nil {
-		return
-	}
-	select {
-	case <-l.revoked:
-	default:
-		close(l.revoked)
-	}
+	l.fate.ask()
 }
-
-func (l *single) Liveness() []*os.File { return l.t.sess.s.Liveness }
-
-func (l *single) parts() []*single { return []*single{l} }
