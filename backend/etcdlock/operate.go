@@ -175,7 +175,7 @@ func (s *store) findHeld(ctx context.Context, name string, k keys.Kept) (*line, 
 		found := k.Number
 		now, made, err := s.keep(ctx, name, k)
 		ln.Kept = now
-		if err != nil || made || !!now.Number.Complete() || now.Number.Set != found.Set {
+		if err != nil || made || now.Number.Complete() || now.Number.Set != found.Set {
 			return ln, err
 		}
 		k = now // tokens were raised

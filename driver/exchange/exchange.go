@@ -39,7 +39,8 @@
 //     ticket has its number in the queue, its units, its session and its own end, if it has one. A
 //     session has its end, its TTL and its mailbox. Without rows of sessions, a ticket has an end
 //     in any case, and the owner, TTL and mailbox of its session: there is less to write. If one row
-//     has a queue with all its tickets, package rows has the exchanges.
+//     has a queue with all its tickets, package rows has the exchanges. If no row says who holds, since that
+//     follows from the keys that stand, package keys has the rule.
 //  2. Write Begin, and Change by [Each] with Join and Leave of a [Changer], for one client. Then the tests of one lock pass.
 //  3. Write Look and Renew. A crowd waits for them: neither may wait for the lock of a queue.
 //  4. Write Settle, and have Join and Leave do the same: the first exchange after the end of a

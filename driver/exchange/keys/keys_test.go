@@ -163,6 +163,25 @@ func TestAHolderHearsOfWaiters(t *testing.T) {
 	}
 }
 
+// Of several holders none has all there is.
+func TestWhoHasAll(t *testing.T) {
+	for _, c := range []struct {
+		line *line
+		all  bool
+	}{
+		{read("3/3"), true},
+		{read("3/3 1/3"), true},
+		{read("2/3 1/3"), false},
+		{with("3/3 1/3", keys.Number{Permits: 2, Set: 9, Held: 1}), true},
+		{with("3/3 1/3", keys.Number{Permits: 2, Set: 9, Held: 2}), false},
+		{with("3/3 1/3", keys.Number{Permits: 4, Set: 9}), false},
+	} {
+		if p := c.line.Place(c.line.Keys[0]); p.Exclusive != c.all {
+			t.Errorf("%s, number %+v: the first one has all: %v", text(c.line), c.line.Number, p.Exclusive)
+		}
+	}
+}
+
 // Of a line that is read in part is known what the rest cannot change.
 func TestALineThatGoesOn(t *testing.T) {
 	l := read("mutex mutex mutex")
@@ -188,6 +207,12 @@ func TestALineThatGoesOn(t *testing.T) {
 	}
 	if l.Number = (keys.Number{Permits: 2, Set: 9, Perhaps: 9}); l.Full() {
 		t.Error("one further behind is perhaps held, and is not read")
+	}
+	if l.UpTo = 8; l.Full() {
+		t.Error("one further behind is perhaps held, and the last key is not read")
+	}
+	if l.UpTo = 9; !l.Full() {
+		t.Error("all are read that may be held")
 	}
 	if l = read(""); l.Full() {
 		t.Error("nothing is full")
@@ -383,12 +408,18 @@ func TestTokens(t *testing.T) {
 	if again := own.Raised(9, 10, 500); again.Add(10) != own.Add(10) {
 		t.Error("a lower floor changes tokens")
 	}
+	if got := keys.Token(8, keys.Floor{}.Raised(5, 8, 8)); got != 9 {
+		t.Errorf("above 8 is %d", got)
+	}
 	last := uint64(0)
 	for i := range int64(3 * keys.MaxSteps) {
 		own = own.Raised(10*i, 10*i+3, rand.Uint64N(10000))
 	}
 	if len(own) != keys.MaxSteps {
 		t.Errorf("%d steps are kept", len(own))
+	}
+	if own.Add(0) != own[0].Add || own[1:].Add(0) != 0 {
+		t.Error("a floor that was shortened forgets what was added to all")
 	}
 	for created := range int64(1000) {
 		if got := keys.Token(created, own); got <= last && created > 0 {
@@ -432,16 +463,21 @@ func TestWhoInheritsByOrder(t *testing.T) {
 		steps []step // the ticket is the last one of each line
 		want  bool
 	}{
-		"the first":                                  {[]step{{"mutex", 0}}, false},
-		"alone, after a clean one":                   {[]step{{"mutex@4", 3}}, false},
-		"alone, after a death":                       {[]step{{"mutex@4", 2}}, true},
-		"alone, and there was no mark":               {[]step{{"mutex@4", 0}}, true},
-		"the one in front leaves cleanly":            {[]step{{"mutex@3 mutex@4", 2}, {"mutex@4", 3}}, false},
-		"the one in front dies":                      {[]step{{"mutex@3 mutex@4", 2}, {"mutex@4", 2}}, true},
-		"one had died before, another left cleanly":  {[]step{{"mutex@3 mutex@5", 2}, {"mutex@5", 3}}, false},
-		"a waiter in front gives up":                 {[]step{{"mutex@3 mutex@4 mutex@5", 2}, {"mutex@3 mutex@5", 2}, {"mutex@5", 3}}, false},
-		"a writer died before the readers":           {[]step{{"reader@4 reader@5 reader@6", 2}}, true},
-		"who had all permits has left, others stand": {[]step{{"1/3@3 1/3@4", 2}}, false},
+		"the first":                                           {[]step{{"mutex", 0}}, false},
+		"alone, after a clean one":                            {[]step{{"mutex@4", 3}}, false},
+		"alone, after a death":                                {[]step{{"mutex@4", 2}}, true},
+		"alone, and there was no mark":                        {[]step{{"mutex@4", 0}}, true},
+		"the one in front leaves cleanly":                     {[]step{{"mutex@3 mutex@4", 2}, {"mutex@4", 3}}, false},
+		"the one in front dies":                               {[]step{{"mutex@3 mutex@4", 2}, {"mutex@4", 2}}, true},
+		"one had died before, another left cleanly":           {[]step{{"mutex@3 mutex@5", 2}, {"mutex@5", 3}}, false},
+		"a waiter in front gives up":                          {[]step{{"mutex@3 mutex@4 mutex@5", 2}, {"mutex@3 mutex@5", 2}, {"mutex@5", 3}}, false},
+		"a writer died before the readers":                    {[]step{{"reader@4 reader@5 reader@6", 2}}, true},
+		"who had all permits has left, others stand":          {[]step{{"1/3@3 1/3@4", 2}}, false},
+		"one that had all left, another has all beside":       {[]step{{"3/3@3 3/3@4 1/3@5", 2}, {"3/3@3 1/3@5", 4}, {"3/3@3 1/3@5!", 4}}, false},
+		"one that had all died, another has all beside":       {[]step{{"3/3@3 3/3@4 1/3@5", 2}, {"3/3@3 1/3@5", 2}, {"3/3@3 1/3@5!", 2}}, true},
+		"the one in front died, before it was a mark":         {[]step{{"writer@4 reader@5", 3}, {"reader@5", 3}}, true},
+		"the one in front left, before the mark one had died": {[]step{{"writer@4 reader@6", 3}, {"reader@5 reader@6", 4}}, false},
+		"the last in front has left, others hold":             {[]step{{"reader@3 writer@4 writer@5", 2}, {"reader@3 writer@5", 2}, {"writer@5", 2}}, false},
 	} {
 		var h keys.Heir
 		got := false
