@@ -2,6 +2,7 @@ package modules
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,8 +90,9 @@ func (t *Tree) Replace() error {
 		if err := t.dropReplaces(m); err != nil {
 			return err
 		}
-		for p, target := range t.replaces(m) {
-			if err := m.File.AddReplace(p, "", target, ""); err != nil {
+		replaces := t.replaces(m)
+		for _, p := range slices.Sorted(maps.Keys(replaces)) {
+			if err := m.File.AddReplace(p, "", replaces[p], ""); err != nil {
 				return err
 			}
 		}
