@@ -60,30 +60,34 @@ require (
 
 replace github.com/interlock-go/interlock => ..
 
-replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
-
-replace github.com/interlock-go/interlock/otelinterlock => ../otelinterlock
-
-replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow
-
-replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
-
-replace github.com/interlock-go/interlock/drivertest => ../drivertest
-
 replace github.com/interlock-go/interlock/adapter => ../adapter
 
+replace github.com/interlock-go/interlock/adapter/clientgolock => ../adapter/clientgolock
+
+replace github.com/interlock-go/interlock/adapter/cronlock => ../adapter/cronlock
+
+replace github.com/interlock-go/interlock/adapter/gocronlock => ../adapter/gocronlock
+
+replace github.com/interlock-go/interlock/adapter/tusdlock => ../adapter/tusdlock
+
 replace github.com/interlock-go/interlock/backend/etcdlock => ../backend/etcdlock
+
+replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock
 
 replace github.com/interlock-go/interlock/backend/pglock => ../backend/pglock
 
 replace github.com/interlock-go/interlock/backend/redislock => ../backend/redislock
 
-replace github.com/interlock-go/interlock/adapter/gocronlock => ../adapter/gocronlock
-
-replace github.com/interlock-go/interlock/adapter/cronlock => ../adapter/cronlock
-
-replace github.com/interlock-go/interlock/backend/mysqllock => ../backend/mysqllock
-
 replace github.com/interlock-go/interlock/backend/redislock/goredis => ../backend/redislock/goredis
 
 replace github.com/interlock-go/interlock/backend/sqlitelock => ../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/backend/zklock => ../backend/zklock
+
+replace github.com/interlock-go/interlock/cmd/interlock => ../cmd/interlock
+
+replace github.com/interlock-go/interlock/drivertest => ../drivertest
+
+replace github.com/interlock-go/interlock/otelinterlock => ../otelinterlock
+
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../rowlock/pgxrow

@@ -16,13 +16,11 @@ package certmagiclock
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/byname"
 )
 
@@ -46,11 +44,7 @@ func New(c *interlock.Client, prefix string, opts ...interlock.Option) *Locker {
 }
 
 func (l *Locker) lock(name string) *interlock.Lock {
-	full := l.prefix + "/" + name
-	if driver.CheckName(full) != nil { // such as one with a domain of 253 bytes
-		full = fmt.Sprintf("%s/%x", l.prefix, sha256.Sum256([]byte(name)))
-	}
-	return l.client.Mutex(full, l.opts...)
+	return l.client.Mutex(byname.Under(l.prefix, name), l.opts...)
 }
 
 // Lock waits until the lock is held, or ctx ends. The errors are as of [interlock.Lock.Acquire].

@@ -73,15 +73,19 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
+	_ "github.com/tus/tusd/v2/pkg/filestore"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	_ "k8s.io/client-go/tools/leaderelection"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/adapter/certmagiclock"
+	"github.com/interlock-go/interlock/adapter/clientgolock"
 	"github.com/interlock-go/interlock/adapter/cronlock"
 	"github.com/interlock-go/interlock/adapter/gocronlock"
 	"github.com/interlock-go/interlock/adapter/gooselock"
 	"github.com/interlock-go/interlock/adapter/statelock"
 	"github.com/interlock-go/interlock/adapter/synclock"
+	"github.com/interlock-go/interlock/adapter/tusdlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/redislock/goredis"
@@ -122,14 +126,14 @@ var (
 	ship     func(context.Context, string) error
 	sell     func(context.Context, *sql.Tx, int) error
 	step     func(context.Context, *sql.DB) (bool, error)
-	migrate  func(context.Context, *sql.DB) error
+	upgrade  func(context.Context, *sql.DB) error
 	message  struct{ Lock, Token string }
 	store    exchange.Store
 )
 `
 
 // elsewhere is what documents use of other modules, as it was in river v0.51, asynq v0.26, gorm v1.31, ent
-// v0.14, goose v3.30 and CertMagic v0.25. The command does not need them.
+// v0.14, goose v3.30, golang-migrate v4.20 and CertMagic v0.25. The command does not need them.
 var elsewhere = map[string]string{
 	"github.com/riverqueue/river": `package river
 		import "context"
@@ -156,6 +160,10 @@ var elsewhere = map[string]string{
 		func NewProvider(string, *sql.DB, fs.FS, ...func()) (*Provider, error)
 		func WithLocker(Locker) func()
 		func (*Provider) Up(context.Context) ([]struct{}, error)`,
+	"github.com/golang-migrate/migrate/v4": `package migrate
+		type Migrate struct{ GracefulStop chan bool }
+		func (*Migrate) Up() error
+		var ErrNoChange error`,
 	"gorm.io/gorm": `package gorm
 		import ("context"; "database/sql")
 		type DB struct{ Error error; Statement struct{ ConnPool interface{} } }

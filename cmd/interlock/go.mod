@@ -51,9 +51,9 @@ require (
 	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/tools v0.48.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20251202230838-ff82c1b0f217 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260122232226-8e98ce8d340d // indirect
 	google.golang.org/grpc v1.79.3 // indirect
-	google.golang.org/protobuf v1.36.10 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 )
 
 require (
@@ -79,32 +79,36 @@ require (
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
 
-replace github.com/interlock-go/interlock/backend/etcdlock => ../../backend/etcdlock
-
-replace github.com/interlock-go/interlock/backend/pglock => ../../backend/pglock
-
-replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
-
-replace github.com/interlock-go/interlock/adapter/gocronlock => ../../adapter/gocronlock
-
-replace github.com/interlock-go/interlock/backend/zklock => ../../backend/zklock
-
-replace github.com/interlock-go/interlock/otelinterlock => ../../otelinterlock
-
-replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
-
-replace github.com/interlock-go/interlock => ../..
-
 replace github.com/interlock-go/interlock/adapter => ../../adapter
 
 replace github.com/interlock-go/interlock/adapter/cronlock => ../../adapter/cronlock
 
 replace github.com/interlock-go/interlock/backend/mysqllock => ../../backend/mysqllock
 
-replace github.com/interlock-go/interlock/backend/redislock/goredis => ../../backend/redislock/goredis
+replace github.com/interlock-go/interlock/backend/pglock => ../../backend/pglock
 
-replace github.com/interlock-go/interlock/drivertest => ../../drivertest
+replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
+
+replace github.com/interlock-go/interlock/otelinterlock => ../../otelinterlock
+
+replace github.com/interlock-go/interlock/adapter/clientgolock => ../../adapter/clientgolock
+
+replace github.com/interlock-go/interlock/adapter/gocronlock => ../../adapter/gocronlock
+
+replace github.com/interlock-go/interlock/adapter/tusdlock => ../../adapter/tusdlock
 
 replace github.com/interlock-go/interlock/examples => ../../examples
 
-replace github.com/interlock-go/interlock/backend/sqlitelock => ../../backend/sqlitelock
+replace github.com/interlock-go/interlock/backend/etcdlock => ../../backend/etcdlock
+
+replace github.com/interlock-go/interlock/backend/redislock/goredis => ../../backend/redislock/goredis
+
+replace github.com/interlock-go/interlock/backend/zklock => ../../backend/zklock
+
+replace github.com/interlock-go/interlock => ../..
+
+replace github.com/interlock-go/interlock/backend/redislock => ../../backend/redislock
+
+replace github.com/interlock-go/interlock/rowlock/pgxrow => ../../rowlock/pgxrow
+
+replace github.com/interlock-go/interlock/drivertest => ../../drivertest

@@ -3,11 +3,23 @@
 package byname
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"sync"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 )
+
+// Under returns the name prefix/name, of a name that another library makes. If that is not one of Interlock's, such as one
+// with a domain of 253 bytes, it has the SHA-256 of the name in hex instead.
+func Under(prefix, name string) string {
+	full := prefix + "/" + name
+	if driver.CheckName(full) != nil {
+		full = fmt.Sprintf("%s/%x", prefix, sha256.Sum256([]byte(name)))
+	}
+	return full
+}
 
 // Leases has one lease for each name at most. The zero value has none.
 type Leases struct {

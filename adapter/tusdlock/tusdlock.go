@@ -1,0 +1,114 @@
+// Package tusdlock lets several servers of tusd (github.com/tus/tusd/v2), in one process or in many, serve uploads in
+// one store:
+//
+//	composer := handler.NewStoreComposer()
+//	store.UseIn(composer)
+//	composer.UseLocker(tusdlock.New(client, "uploads"))
+package tusdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tus/tusd/v2/pkg/handler"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/byname"
+)
+
+// Locker is a Locker of tusd, for all its stores.
+type Locker struct {
+	client *interlock.Client
+	prefix string
+	opts   []interlock.Option
+}
+
+var _ handler.Locker = (*Locker)(nil)
+
+// New returns a Locker whose mutexes have the names prefix/id, of the IDs of uploads. An ID that is too long, or
+// otherwise not a name of Interlock, is its SHA-256 in hex instead. Servers that share a store use one prefix.
+func New(c *interlock.Client, prefix string, opts ...interlock.Option) *Locker {
+	return &Locker{client: c, prefix: prefix, opts: opts}
+}
+
+// NewLock returns the lock of an upload, for one request.
+func (l *Locker) NewLock(id string) (handler.Lock, error) {
+	// With StrictOrder each request has a ticket of its own, which another request can revoke.
+	mutex := l.client.Mutex(byname.Under(l.prefix, id), l.opts...).With(interlock.StrictOrder())
+	return &lock{mutex: mutex, admin: l.client.Admin()}, nil
+}
+
+type lock struct {
+	mutex *interlock.Lock
+	admin interlock.Admin
+	lease *interlock.Lease // after Lock
+}
+
+// Lock waits until the lock is held, or ctx ends: then the error is [handler.ErrLockTimeout], or wraps
+// [interlock.ErrUnavailable] if the backend has not answered. While it waits, it asks each holder, on any server, to
+// unlock.
+//
+// Once the lock is held, requestUnlock is called when another request asks for the lock, and when the lock is lost:
+// tusd ends its request in both cases.
+func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
+	lease, err := l.mutex.TryAcquire(ctx)
+	if interlock.Retryable(err) {
+		lease, err = l.wait(ctx)
+	}
+	switch {
+	case err == nil:
+		l.lease = lease
+		go follow(lease, requestUnlock)
+		return nil
+	case errors.Is(err, interlock.ErrUnavailable):
+		return err
+	case errors.Is(err, interlock.ErrBusy), ctx.Err() != nil:
+		return handler.ErrLockTimeout
+	}
+	return err
+}
+
+func (l *lock) wait(ctx context.Context) (*interlock.Lease, error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go l.ask(asking)
+	return l.mutex.Acquire(ctx)
+}
+
+// ask revokes each holder until ctx ends. A holder that this finds may be the request that it asks for, which has stopped
+// to wait: it is revoked if others wait, as they would do.
+func (l *lock) ask(ctx context.Context) {
+	asked := ""
+	for q, err := range l.admin.Follow(ctx, l.mutex.Name()) {
+		if err != nil {
+			return // it will be the same next time: Acquire says so
+		}
+		if len(q.Waiters) == 0 || len(q.Holders) == 0 || q.Holders[0].ID == asked {
+			continue
+		}
+		asked = q.Holders[0].ID
+		_ = l.admin.Revoke(ctx, l.mutex.Name(), asked) // one that is gone needs no request
+	}
+}
+
+// follow calls requestUnlock at most once, and ends with the lease.
+func follow(lease *interlock.Lease, requestUnlock func()) {
+	select {
+	case <-lease.Revoked():
+	case <-lease.Done():
+		if !errors.Is(lease.Err(), interlock.ErrLost) {
+			return // Unlock
+		}
+	}
+	requestUnlock()
+}
+
+// Unlock releases the lock, within one TTL even if the backend is away. The error wraps [interlock.ErrLost] if the lock
+// was lost before, or ran out before the backend had it back; tusd drops it.
+func (l *lock) Unlock() error {
+	if l.lease == nil {
+		return fmt.Errorf("release %q: it is not locked: %w", l.mutex.Name(), interlock.ErrReleased)
+	}
+	return l.lease.Release()
+}
