@@ -31,9 +31,8 @@ func readCell(all kvs) (c driver.Cell) {
 // Load reads a cell. It notes a follower first.
 func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (c driver.Cell, err error) {
 	s.follow(f, ofCell(name), s.cell(name), "", exchange.Event{Type: exchange.CellChanged, Cell: name})
-	b := s.batch()
-	b.get(s.cell(name), func(all kvs) { c = readCell(all) })
-	return c, b.run(ctx)
+	all, err := s.get(ctx, s.cell(name))
+	return readCell(all), err
 }
 
 // Swap changes a cell, and a key that says for some time that it has. A conflict need not be remembered:

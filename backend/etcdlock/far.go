@@ -106,10 +106,8 @@ func (l *look) watchDeep(ctx context.Context, all []*seen) error {
 		if t.front == nil { // a ticket of foo/bar, or none any more
 			ln := line{}
 			ln.Kept = l.of(t.queue).Kept
-			for t.place = ln.Place(t.ticket); !t.All; t.place = ln.Place(t.ticket) {
-				if err := l.s.lengthen(ctx, &ln, t.queue); err != nil {
-					return err
-				}
+			if err := l.s.readUntil(ctx, &ln, t.queue, func() bool { t.place = ln.Place(t.ticket); return t.All }); err != nil {
+				return err
 			}
 		}
 		if t.front != nil || len(t.Before) > 0 {

@@ -48,25 +48,21 @@ func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st excha
 		return s.joined(ctx, j)
 	}
 	t.Order, t.changed = got.Header.Revision, got.Header.Revision
-	l := s.newLook(j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}}, true)
-	switch changed, err := l.newcomer(ctx, t, got); {
-	case err != nil:
+	l := s.newLook(j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID, Tag: t.tag(place{})}}, true)
+	if err := l.newcomer(ctx, t, got); err != nil {
 		return st, err
-	case changed:
-		return s.joined(ctx, j)
 	}
-	if st, err = l.comes(ctx, t, j.NoWait); driver.IsPermanent(err) { // the ticket must not stand
-		stands := clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.Order)
-		if _, err := s.change(ctx, []clientv3.Cmp{stands}, []clientv3.Op{clientv3.OpDelete(t.key), clientv3.OpDelete(s.demand(t))}, nil); err != nil {
+	if st, err = l.comes(ctx, j.NoWait); driver.IsPermanent(err) { // the ticket must not stand
+		if _, err := s.change(ctx, []clientv3.Cmp{stands(t)}, []clientv3.Op{clientv3.OpDelete(t.key), clientv3.OpDelete(s.demand(t))}, nil); err != nil {
 			return st, err
 		}
 	}
 	return st, err
 }
 
-// newcomer notes what a transaction says that has made the key of a ticket, and reads what is missing of the line. Changed:
-// by then the ticket is not as it was made.
-func (l *look) newcomer(ctx context.Context, t *ticket, got *clientv3.TxnResponse) (changed bool, err error) {
+// newcomer notes what a transaction says that has made the key of a ticket. If that is not the whole line, it reads the front
+// of it, and the ticket once more: that may have been removed since, and those in front may have left.
+func (l *look) newcomer(ctx context.Context, t *ticket, got *clientv3.TxnResponse) (err error) {
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
 	s, q := l.s, l.of(t.queue)
 	q.told, q.keeps, l.told, q.semaphore = true, true, true, t.Kind == driver.Semaphore
@@ -74,63 +70,60 @@ func (l *look) newcomer(ctx context.Context, t *ticket, got *clientv3.TxnRespons
 	if t.ReportDeath {
 		q.mark = readMark(read(4).Kvs)
 	}
-	new := seen{ticket: t, new: true}
 	if s.readLine(&q.line, t.queue, read(0)); q.Whole {
-		q.read, l.first = t.Order, t.Order
-		l.seen = []seen{new}
-		return false, nil
+		l.first, l.seen = t.Order, []seen{{ticket: t, new: true}}
+		return nil
 	}
-	var own kvs // the ticket may have been removed since, and those in front may have left
-	l.get(t.key, func(all kvs) { own = all })
-	front := q.line // not its front: it was read without an order
-	q.line = line{}
-	q.Kept = front.Kept
-	if new.far = s.isFar(t, &front, read(0).Count); new.far {
-		q.Keys = front.Keys
+	any := q.line // it was read without an order
+	q.line = line{Line: keys.Line[*ticket]{Kept: q.Kept}}
+	var front *ticket
+	far := s.isFar(t, &any, read(0).Count)
+	if far {
+		q.Keys = any.Keys
 		l.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) {
 			sampled := false
-			if new.front, sampled = s.someInFront(t, &front, r); !sampled {
+			if front, sampled = s.someInFront(t, &any, r); !sampled {
 				l.first = t.Order
 			}
 		})
+		l.ticket(l.refs[0], func(t *ticket) { l.seen = []seen{{ticket: t}} })
+		err = l.batch.run(ctx)
 	} else {
-		l.front(t.queue)
 		if t.Units == t.Capacity {
-			l.add(s.inFront(t.queue, t.Order), func(r *pb.RangeResponse) { new.front = s.readInFront(t.queue, r) })
+			l.add(s.inFront(t.queue, t.Order), func(r *pb.RangeResponse) { front = s.readInFront(t.queue, r) })
 		}
+		err = l.rest(ctx, []int{0})
 	}
-	err = l.batch.run(ctx)
 	switch {
 	case err != nil:
-		return false, err
-	case len(own) == 0 || own[0].CreateRevision != t.Order:
-		return false, s.gone(ctx, l.session)
+		return err
+	case len(l.seen) == 0 || l.seen[0].Order != t.Order:
+		return s.gone(ctx, l.session)
 	}
-	l.seen = []seen{new}
-	return own[0].ModRevision != t.changed, nil
+	l.seen[0].front, l.seen[0].far, l.seen[0].new = front, far, true
+	return nil
 }
 
 // comes says how a new ticket stands, and tells holders of the first waiter.
-func (l *look) comes(ctx context.Context, t *ticket, noWait bool) (st exchange.Status, err error) {
+func (l *look) comes(ctx context.Context, noWait bool) (st exchange.Status, err error) {
+	t := l.seen[0].ticket
 	q := l.of(t.queue)
-	if err := errors.Join(q.wrong, l.wrong); err != nil {
+	err = errors.Join(q.wrong, l.wrong)
+	switch {
+	case err != nil:
 		return st, err
-	}
-	if keys.Token(t.Order, q.Floor, l.all) >= driver.MaxToken {
+	case keys.Token(t.Order, q.Floor, l.all) >= driver.MaxToken:
 		return st, exchange.ErrTokens
-	}
-	if slices.ContainsFunc(q.Keys, func(o *ticket) bool { return o.ID == t.ID && o.key != t.key }) {
+	case slices.ContainsFunc(q.Keys, func(o *ticket) bool { return o.ID == t.ID && o.key != t.key }):
 		return st, driver.ErrGone // it is the ID of a ticket of another session
 	}
-	if err := l.agree(ctx, t); err != nil {
-		return st, err
+	if err = l.agree(ctx, t); err == nil && noWait {
+		err = l.s.busy(ctx, &q.line, t)
 	}
-	if noWait {
-		if err := l.s.busy(ctx, &q.line, t); err != nil {
-			return st, err
-		}
+	if err == nil {
+		err = l.judge(ctx)
 	}
-	if err := l.judge(ctx); err != nil {
+	if err != nil {
 		return st, err
 	}
 	if p := l.seen[0].place; p.First {
@@ -140,16 +133,13 @@ func (l *look) comes(ctx context.Context, t *ticket, noWait bool) (st exchange.S
 }
 
 // busy returns an error if a ticket has to wait.
-func (s *store) busy(ctx context.Context, ln *line, t *ticket) error {
-	for p := ln.Place(t); !p.Held; p = ln.Place(t) {
-		if p.Known {
-			return driver.ErrBusy
-		}
-		if err := s.lengthen(ctx, ln, t.queue); err != nil {
-			return err
-		}
+func (s *store) busy(ctx context.Context, ln *line, t *ticket) (err error) {
+	var p place
+	err = s.readUntil(ctx, ln, t.queue, func() bool { p = ln.Place(t); return p.Known })
+	if err == nil && !p.Held {
+		err = driver.ErrBusy
 	}
-	return nil
+	return err
 }
 
 // put makes the key of a ticket, unless the ticket is found, or was left. Its seat may be taken by another
@@ -232,10 +222,9 @@ const maxSeats = 10000
 func (l *look) agree(ctx context.Context, t *ticket) error {
 	q := l.of(t.queue)
 	for range attempts {
-		for q.Number.Unset && len(q.Keys) == 0 && !q.Whole { // there are keys of queues below
-			if err := l.s.lengthen(ctx, &q.line, t.queue); err != nil {
-				return err
-			}
+		// There may be keys of queues below.
+		if err := l.s.readUntil(ctx, &q.line, t.queue, func() bool { return !q.Number.Unset || len(q.Keys) > 0 }); err != nil {
+			return err
 		}
 		v := q.Agree(t)
 		switch {
@@ -244,14 +233,14 @@ func (l *look) agree(ctx context.Context, t *ticket) error {
 		case v.By == nil: // none is in front, or these say another number, and leave by themselves
 			return nil
 		}
-		stand := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(v.By.key), "=", v.By.Order)}
+		stand := []clientv3.Cmp{stands(v.By)}
 		if t.Kind == driver.Semaphore { // by a number that is set by then they may hold
 			stand = append(stand, clientv3.Compare(clientv3.ModRevision(l.s.floor(t.queue)), "=", q.Written))
 		}
 		var ops []clientv3.Op
 		for _, o := range v.Expel[:min(maxOps, len(v.Expel))] {
 			ops = append(ops, clientv3.OpDelete(o.key))
-			stand = append(stand, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.Order))
+			stand = append(stand, stands(o))
 		}
 		got, err := l.s.change(ctx, stand, ops, nil)
 		if err != nil {
@@ -301,7 +290,7 @@ func (s *store) again(ctx context.Context, j exchange.Join) (st exchange.Status,
 	var some *pb.RangeResponse
 	l.get(s.tombstone(j.ID), func(all kvs) { left = len(all) > 0 })
 	l.ticket(ref, func(t *ticket) { there = t })
-	l.keeps(j.Queue, q) // garbage counts as a number
+	l.keeps(j.Queue) // garbage counts as a number
 	l.add(s.front(j.Queue, 0, perJoin, false), func(r *pb.RangeResponse) {
 		s.readLine(&q.line, j.Queue, r)
 		count = r.Count
@@ -341,17 +330,16 @@ func (s *store) joined(ctx context.Context, j exchange.Join) (st exchange.Status
 // want tells holders that there is a waiter. If it fails, the next heartbeat of each says so.
 func (s *store) want(ctx context.Context, holders []*ticket) {
 	var ops []clientv3.Op
-	for i, t := range holders {
+	for _, t := range holders {
 		if !t.Foreign {
 			ops = append(ops, s.demands(t, driver.Wanted))
 		}
-		if len(ops) == maxOps || i == len(holders)-1 && len(ops) > 0 {
-			if _, err := s.change(ctx, nil, ops, nil); err != nil && len(ops) > 1 {
-				for _, op := range ops { // one of them has just left, with its lease
-					_, _ = s.change(ctx, nil, []clientv3.Op{op}, nil)
-				}
+	}
+	for some := range slices.Chunk(ops, maxOps) {
+		if _, err := s.change(ctx, nil, some, nil); err != nil && len(some) > 1 {
+			for _, op := range some { // one of them has just left, with its lease
+				_, _ = s.change(ctx, nil, []clientv3.Op{op}, nil)
 			}
-			ops = nil
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *store) leave(ctx context.Context, l exchange.Leave, of *shared) (unsett
 			return false, s.forget(err)
 		}
 	}
-	_, err = s.alter(ctx, l.Session, l.Ref, func(t *ticket, p place) ([]clientv3.Op, error) {
+	err = s.alter(ctx, l.Session, l.Ref, func(t *ticket, p place) ([]clientv3.Op, error) {
 		if l.Unfixed && t.Fixed > 0 {
 			return nil, nil
 		}
@@ -86,7 +86,7 @@ func (s *store) removal(t *ticket, exclusive, clean bool) []clientv3.Op {
 
 // alter reads a ticket that is of the session, or has a fixed end, and changes it as change says, which
 // may be asked again. No operations change nothing.
-func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) (*ticket, error) {
+func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) error {
 	return s.alterAny(ctx, o, ref, func(t *ticket, p place) ([]clientv3.Op, error) {
 		if t == nil || !t.standsFor(o, p.Held) {
 			return nil, s.gone(ctx, o)
@@ -97,22 +97,18 @@ func (s *store) alter(ctx context.Context, o exchange.Session, ref exchange.Ref,
 
 // gone says that a ticket does not stand, or that its session is over.
 func (s *store) gone(ctx context.Context, o exchange.Session) error {
-	err := driver.ErrGone
-	b := s.batch()
-	b.get(s.session(o), func(all kvs) {
-		if len(all) == 0 {
-			err = driver.ErrSession
-		}
-	})
-	if e := b.run(ctx); e != nil {
-		return e
+	switch all, err := s.get(ctx, s.session(o)); {
+	case err != nil:
+		return err
+	case len(all) == 0:
+		return driver.ErrSession
 	}
-	return err
+	return driver.ErrGone
 }
 
 // alterAny is alter for the ticket of anybody; nil if it does not stand. Without a session the whole queue is
 // looked through.
-func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) (*ticket, error) {
+func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) error {
 	for range attempts {
 		var t *ticket
 		l := s.newLook(o, nil, false)
@@ -125,16 +121,14 @@ func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.R
 			t, err = s.search(ctx, &q.line, ref.Queue, ref.ID, o.ID == "")
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var p place
 		var when []clientv3.Cmp // a change by others is for one that waits only if it still does
 		if t != nil {
 			t.knows(ref.Tag)
-			for p = q.Place(t); !p.Known; p = q.Place(t) {
-				if err := s.lengthen(ctx, &q.line, ref.Queue); err != nil {
-					return nil, err
-				}
+			if err := s.readUntil(ctx, &q.line, ref.Queue, func() bool { p = q.Place(t); return p.Known }); err != nil {
+				return err
 			}
 			if t.Kind == driver.Semaphore && (l.err != nil || o.ID == "" && q.Perhaps(t)) { // the number is not known, or who was held
 				p.Held = o.ID == "" || t.Stays
@@ -147,27 +141,40 @@ func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.R
 		}
 		ops, err := change(t, p)
 		if err != nil || len(ops) == 0 {
-			return t, err
+			return err
 		}
-		when = append(when, clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed))
-		got, err := s.change(ctx, when, ops, nil)
+		got, err := s.change(ctx, append(when, unchanged(t)), ops, nil)
 		if err != nil {
-			return t, err
+			return err
 		}
 		if got.Succeeded {
-			return t, nil
+			return nil
 		}
 	}
-	return nil, errors.New("the ticket was changed by others again and again")
+	return errors.New("the ticket was changed by others again and again")
 }
 
 // keepers says that the tickets stand which keep a waiter out.
 func keepers(p place) (all []clientv3.Cmp) {
 	obstacles, _ := p.Obstacles()
 	for _, o := range obstacles[:min(len(obstacles), maxOps/2)] { // the others are too many for a transaction
-		all = append(all, clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.Order))
+		all = append(all, stands(o))
 	}
 	return all
+}
+
+// stands: it does.
+func stands(t *ticket) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.Order)
+}
+
+// unchanged: it stands as it was read.
+func unchanged(t *ticket) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)
+}
+
+func ifUnchanged(t *ticket, ops ...clientv3.Op) clientv3.Op {
+	return clientv3.OpTxn([]clientv3.Cmp{unchanged(t)}, ops, nil)
 }
 
 // rewrite is what writes the row of a ticket with that lease.
@@ -177,7 +184,7 @@ func (s *store) rewrite(t *ticket, lease clientv3.LeaseID) clientv3.Op {
 
 // Shrink reduces the units of a ticket. Who waits for them watches the key.
 func (s *store) Shrink(ctx context.Context, o exchange.Session, ref exchange.Ref, units int64) (bool, error) {
-	_, err := s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
+	err := s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
 		if units >= t.Units {
 			return nil, nil
 		}
@@ -197,7 +204,7 @@ func (s *store) Keep(ctx context.Context, o exchange.Session, ref exchange.Ref, 
 		return err
 	}
 	var before clientv3.LeaseID
-	_, err = s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
+	err = s.alter(ctx, o, ref, func(t *ticket, p place) (ops []clientv3.Op, err error) {
 		if !p.Held {
 			return nil, exchange.ErrNotHeld
 		}
@@ -252,18 +259,15 @@ func (s *store) End(ctx context.Context, o exchange.Session, tickets []exchange.
 
 // leftBehind is what removes the tickets of a session whose lease has ended, each if it has not changed since.
 func (s *store) leftBehind(ctx context.Context, o exchange.Session, tickets []exchange.Leave) (removals []clientv3.Op, err error) {
-	b := s.batch()
-	for _, l := range tickets {
-		for _, key := range s.keys(o, l.Ref) {
-			b.get(key, func(all kvs) {
-				if t := s.readOne(l.Ref, all); t != nil && t.of(o) && t.Fixed == 0 {
-					removals = append(removals, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.changed)},
-						[]clientv3.Op{clientv3.OpDelete(key)}, nil))
-				}
-			})
-		}
+	l := s.newLook(o, nil, false)
+	for _, leave := range tickets {
+		l.ticket(leave.Ref, func(t *ticket) {
+			if t.of(o) && t.Fixed == 0 {
+				removals = append(removals, ifUnchanged(t, clientv3.OpDelete(t.key)))
+			}
+		})
 	}
-	err = b.run(ctx)
+	err = l.batch.run(ctx)
 	return removals, err
 }
 

@@ -36,8 +36,14 @@ type watching struct {
 	event    exchange.Event
 }
 
+// follows: it is for a follower.
+func (t *watching) follows() bool {
+	return t.event.Type != exchange.Granted && t.event.Type != exchange.Wake
+}
+
 type watched struct {
 	watching
+	purpose string
 	begun   int64 // the revision at which the watch has begun; 0: it has not
 	brought int64 // the revision of the last change that it has brought, also if that was of no use
 	unread  bool  // of a follower: it has been told, and has not read since
@@ -70,8 +76,10 @@ func (w *watches) set(purpose string, what watching) {
 		}
 		t.stop()
 	}
-	t := &watched{watching: what, stop: func() {}}
-	w.bound(what.event.Type)
+	t := &watched{watching: what, purpose: purpose, stop: func() {}}
+	if t.follows() {
+		w.bound()
+	}
 	w.all[purpose] = t
 	if w.next != nil {
 		w.next(t)
@@ -83,19 +91,15 @@ func (w *watches) set(purpose string, what watching) {
 const maxFollowed = 1000
 
 // bound makes room for one more follower. The mutex is held.
-func (w *watches) bound(event exchange.EventType) {
-	if event == exchange.Granted || event == exchange.Wake {
-		return
-	}
+func (w *watches) bound() {
 	n, some := 0, ""
 	for purpose, t := range w.all {
-		if t.event.Type != exchange.Granted && t.event.Type != exchange.Wake {
+		if t.follows() {
 			n, some = n+1, purpose
 		}
 	}
 	if n >= maxFollowed {
-		w.all[some].stop()
-		delete(w.all, some)
+		w.end(w.all[some])
 	}
 }
 
@@ -103,9 +107,16 @@ func (w *watches) bound(event exchange.EventType) {
 func (w *watches) drop(purpose string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.all[purpose]; t != nil {
-		t.stop()
-		delete(w.all, purpose)
+	w.end(w.all[purpose])
+}
+
+// end ends a watch that there may be. The mutex is held.
+func (w *watches) end(t *watched) {
+	if t == nil {
+		return
+	}
+	if t.stop(); w.all[t.purpose] == t {
+		delete(w.all, t.purpose)
 	}
 }
 
@@ -136,10 +147,8 @@ func (s *store) unchanged(ctx context.Context, t *watched) bool {
 	s.watches.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // it may be asked of a member that has stopped
 	defer cancel()
-	same := false
-	b := s.batch()
-	b.get(what.key, func(all kvs) { same = len(all) > 0 && all[0].ModRevision <= what.read })
-	return b.run(ctx) == nil && same
+	all, err := s.get(ctx, what.key)
+	return err == nil && len(all) > 0 && all[0].ModRevision <= what.read
 }
 
 // waits: a waiter for something of a queue, which has keys with that prefix, is among those whose watches there are.
@@ -182,14 +191,9 @@ func (w *watches) told(t *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t.unread {
-		for purpose, o := range w.all {
-			if o == t {
-				delete(w.all, purpose)
-			}
-		}
-		t.stop()
+		w.end(t)
 	}
-	t.unread = t.event.Type != exchange.Granted && t.event.Type != exchange.Wake
+	t.unread = t.follows()
 }
 
 // follow has a queue or a cell watched for a follower.

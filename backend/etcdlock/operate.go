@@ -23,7 +23,7 @@ func (s *store) demands(t *ticket, what driver.Demand) clientv3.Op {
 // Ask changes the row of the ticket, and tells its session. Another library cannot be asked.
 func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
 	var evicted *ticket
-	_, err = s.alterAny(ctx, exchange.Session{}, exchange.Ref{Queue: queue, ID: id}, func(t *ticket, p place) ([]clientv3.Op, error) {
+	err = s.alterAny(ctx, exchange.Session{}, exchange.Ref{Queue: queue, ID: id}, func(t *ticket, p place) ([]clientv3.Op, error) {
 		evicted = nil
 		switch {
 		case t == nil:
@@ -66,13 +66,12 @@ func (s *store) expel(ctx context.Context, evicted *ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.ID}, func(t *ticket, _ place) ([]clientv3.Op, error) {
+	return s.alterAny(ctx, exchange.Session{ID: evicted.Session}, exchange.Ref{Queue: evicted.queue, ID: evicted.ID}, func(t *ticket, _ place) ([]clientv3.Op, error) {
 		if t == nil || !t.Evicted || t.lease != evicted.lease {
 			return nil, nil
 		}
 		return []clientv3.Op{s.rewrite(t, lease)}, nil
 	})
-	return err
 }
 
 // Raise has so much added to the tokens of tickets that are not held yet that these are above the floor.
@@ -93,10 +92,8 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 			return err
 		}
 		after := b.revision
-		for name != "" && !ln.Whole && !ln.Full() { // there are keys of queues below
-			if err := s.lengthen(ctx, &ln, name); err != nil {
-				return err
-			}
+		if err := s.readUntil(ctx, &ln, name, func() bool { return name == "" || ln.Full() }); err != nil { // there are keys of queues below
+			return err
 		}
 		for _, t := range slices.Backward(ln.Keys) {
 			if p := ln.Place(t); p.Known && !p.Held {
@@ -117,6 +114,12 @@ func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Rai
 
 // Clock is never called: RaiseAll needs none.
 func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
+
+// The number of permits stands in the key of the floor, which is read with the line whatever the kind of a ticket is: so
+// number and line are of one revision, and who wants a mutex sees the number, too. Who was held when it was set is found
+// out after that, from the history of the queue: nothing but the number has changed at that revision. Whoever finds that
+// this was not done does it, with the same result. If the history was compacted before, it stays open who was held: none
+// of these counts as a holder for others, and none is removed as a waiter.
 
 // Resize sets a number of permits, or takes it back. It is in force from the first change on. The others,
 // which say who was held then, and remove who can never fit, may be made by anybody.
@@ -185,17 +188,15 @@ func (s *store) findHeld(ctx context.Context, name string, k keys.Kept) (*line, 
 
 // lineBefore reads a whole line as it was when a number was set, and what the queue kept until then.
 func (s *store) lineBefore(ctx context.Context, name string, set int64) (*line, error) {
-	ln, wrong, b := &line{at: set}, error(nil), s.batch()
-	b.add(clientv3.OpGet(s.floor(name), clientv3.WithRev(set-1)), func(r *pb.RangeResponse) { ln.Kept, wrong = readKept(r.Kvs) })
-	if err := errors.Join(b.run(ctx), wrong); err != nil {
+	ln := &line{at: set}
+	all, err := s.get(ctx, s.floor(name), clientv3.WithRev(set-1))
+	if err == nil {
+		ln.Kept, err = readKept(all)
+	}
+	if err != nil {
 		return nil, err
 	}
-	for !ln.Whole {
-		if err := s.lengthen(ctx, ln, name); err != nil {
-			return nil, err
-		}
-	}
-	return ln, nil
+	return ln, s.readUntil(ctx, ln, name, func() bool { return false })
 }
 
 // keep writes what a queue keeps, if that was not written anew since it was read, and returns what it keeps by then.
@@ -226,7 +227,7 @@ func (s *store) removeUnfit(ctx context.Context, k keys.Kept, unfit []*ticket) (
 			if err != nil {
 				return removed, err
 			}
-			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, removal, nil))
+			ops = append(ops, ifUnchanged(t, removal...))
 		}
 		got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.floor(some[0].queue)), "=", k.Written)}, ops, nil)
 		if err != nil || !got.Succeeded {
@@ -241,6 +242,27 @@ func (s *store) removeUnfit(ctx context.Context, k keys.Kept, unfit []*ticket) (
 	return removed, nil
 }
 
+// numbers does what is left to do of the numbers of permits of the queues that a look has read: it has
+// waiters leave that can never fit, and a heartbeat finds out who was held. If it fails, the next look tries
+// again: these queues are not the only ones of the client.
+func (l *look) numbers(ctx context.Context) {
+	for _, q := range l.queues {
+		if len(q.unfits) > 0 {
+			gone, _ := l.s.removeUnfit(ctx, q.Kept, q.unfits)
+			for _, t := range l.seen {
+				if slices.Contains(gone, t.ticket) {
+					l.found[t.i] = exchange.Status{}
+				}
+			}
+		}
+	}
+	for name, q := range l.queues {
+		if !q.Number.Complete() && !l.watch {
+			_, _ = l.s.findHeld(ctx, name, q.Kept)
+		}
+	}
+}
+
 // lineOf reads the front of a queue, with one ticket at least unless it has none.
 func (s *store) lineOf(ctx context.Context, name string) (*line, error) {
 	l := s.newLook(exchange.Session{}, nil, false)
@@ -248,12 +270,7 @@ func (s *store) lineOf(ctx context.Context, name string) (*line, error) {
 	if err := errors.Join(l.batch.run(ctx), l.err); err != nil {
 		return nil, err
 	}
-	for len(q.Keys) == 0 && !q.Whole { // there are keys of queues below
-		if err := s.lengthen(ctx, &q.line, name); err != nil {
-			return nil, err
-		}
-	}
-	return &q.line, nil
+	return &q.line, s.readUntil(ctx, &q.line, name, func() bool { return len(q.Keys) > 0 }) // there may be keys of queues below
 }
 
 // Settle does nothing: a queue settles by itself.

@@ -69,10 +69,6 @@ func (c config) check() error {
 
 // answers makes sure that the cluster answers.
 func (s *store) answers(ctx context.Context) error {
-	b := s.batch()
-	b.get(s.floor(""), func(kvs) {})
-	if err := b.run(ctx); err != nil {
-		return s.Explain(err)
-	}
-	return nil
+	_, err := s.get(ctx, s.floor(""))
+	return explain(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,10 +51,8 @@ func (s *store) read(ctx context.Context, names []string) ([]exchange.Snapshot, 
 	var snapshots []exchange.Snapshot
 	for _, name := range names {
 		q := l.queues[name]
-		for !q.Whole {
-			if err := s.lengthen(ctx, &q.line, name); err != nil {
-				return nil, err
-			}
+		if err := s.readUntil(ctx, &q.line, name, func() bool { return false }); err != nil {
+			return nil, err
 		}
 		for _, t := range q.Keys {
 			if _, ok := left[t.lease]; ok || t.Foreign || len(left) >= maxLeft && t.Fixed == 0 {
@@ -141,13 +140,7 @@ func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.S
 			return nil, "", err
 		}
 	}
-	sorted := slices.Sorted(func(yield func(string) bool) {
-		for name := range names {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	sorted := slices.Sorted(maps.Keys(names))
 	if len(sorted) > perList {
 		sorted = sorted[:perList]
 		next = sorted[perList-1]

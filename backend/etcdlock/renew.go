@@ -168,9 +168,17 @@ func (l *look) run(ctx context.Context) error {
 		return err
 	}
 	rest, err := l.nearer(ctx, rest)
+	if err == nil {
+		err = l.rest(ctx, rest)
+	}
 	if err != nil {
 		return err
 	}
+	return l.judge(ctx)
+}
+
+// rest reads the lines of tickets, and these.
+func (l *look) rest(ctx context.Context, rest []int) error {
 	found := map[int]bool{}
 	for _, i := range rest {
 		l.front(l.refs[i].Queue)
@@ -197,7 +205,7 @@ func (l *look) run(ctx context.Context) error {
 			}
 		}
 	}
-	return l.judge(ctx)
+	return nil
 }
 
 // ticket asks for a ticket of the session.
@@ -213,18 +221,14 @@ func (l *look) ticket(ref exchange.Ref, take func(*ticket)) {
 }
 
 // search looks for a ticket in a queue, or only among the holders.
-func (s *store) search(ctx context.Context, ln *line, queue, id string, all bool) (*ticket, error) {
-	for {
+func (s *store) search(ctx context.Context, ln *line, queue, id string, all bool) (t *ticket, err error) {
+	err = s.readUntil(ctx, ln, queue, func() bool {
 		if i := slices.IndexFunc(ln.Keys, func(t *ticket) bool { return t.ID == id }); i >= 0 {
-			return ln.Keys[i], nil
+			t = ln.Keys[i]
 		}
-		if ln.Whole || !all && ln.Full() {
-			return nil, nil
-		}
-		if err := s.lengthen(ctx, ln, queue); err != nil {
-			return nil, err
-		}
-	}
+		return t != nil || !all && ln.Full()
+	})
+	return t, err
 }
 
 func (l *look) holder(i int, ref exchange.Ref, rest *[]int) {
@@ -318,34 +322,35 @@ func (l *look) front(name string) *queue {
 // queue asks for what is to be known of a holder of the queue.
 func (l *look) queue(name string) *queue {
 	q := l.of(name)
-	if q.told {
-		return q
-	}
-	if q.told = true; !l.told {
+	if !l.told {
 		l.told = true
 		l.get(l.s.floor(""), func(all kvs) { l.all = l.readKept(all, &l.wrong).Floor })
 	}
-	l.together(3) // with the line
-	l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
-	if !q.keeps {
-		l.keeps(name, q)
+	if !q.told {
+		q.told = true
+		l.together(3) // with the line
+		l.get(l.s.mark(name), func(all kvs) { q.mark = readMark(all) })
+		l.keeps(name)
 	}
 	return q
 }
 
 // numbered asks for the number of permits, unless the ticket is of another kind.
 func (l *look) numbered(ref exchange.Ref) *queue {
-	q := l.of(ref.Queue)
-	if ref.Tag&tagSemaphore != 0 && !q.keeps {
-		q.semaphore = true
-		l.keeps(ref.Queue, q)
+	if ref.Tag&tagSemaphore != 0 {
+		l.keeps(ref.Queue).semaphore = true
 	}
-	return q
+	return l.of(ref.Queue)
 }
 
-func (l *look) keeps(name string, q *queue) {
-	q.keeps = true
-	l.get(l.s.floor(name), func(all kvs) { q.Kept = l.readKept(all, &q.wrong) })
+// keeps asks for what a queue keeps.
+func (l *look) keeps(name string) *queue {
+	q := l.of(name)
+	if !q.keeps {
+		q.keeps = true
+		l.get(l.s.floor(name), func(all kvs) { q.Kept = l.readKept(all, &q.wrong) })
+	}
+	return q
 }
 
 func (l *look) readKept(all kvs, wrong *error) keys.Kept {
@@ -376,11 +381,16 @@ func (s *store) front(queue string, from, most int64, ordered bool, more ...clie
 	return clientv3.OpGet(prefix, append(opts, more...)...)
 }
 
-// lengthen reads a line further, as it was at its revision.
-func (s *store) lengthen(ctx context.Context, ln *line, name string) error {
-	b := s.batch()
-	b.add(s.front(name, ln.UpTo+1, perPage, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
-	return b.run(ctx)
+// readUntil reads a line further, as it was at its revision, until that is enough, or all of it is read.
+func (s *store) readUntil(ctx context.Context, ln *line, name string, enough func() bool) error {
+	for !enough() && !ln.Whole {
+		b := s.batch()
+		b.add(s.front(name, ln.UpTo+1, perPage, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // judge says of each ticket that was seen how it stands.
@@ -390,11 +400,13 @@ func (l *look) judge(ctx context.Context) error {
 	for i := range l.seen {
 		t := &l.seen[i]
 		if !t.Known && (t.front == nil || !t.far) {
-			q := l.queues[t.queue]
-			for t.place = q.Place(t.ticket); !t.Known || l.watch && !t.All && !q.NeedsAll(t.ticket); t.place = q.Place(t.ticket) {
-				if err := l.s.lengthen(ctx, &q.line, t.queue); err != nil {
-					return err
-				}
+			q := l.of(t.queue)
+			err := l.s.readUntil(ctx, &q.line, t.queue, func() bool {
+				t.place = q.Place(t.ticket)
+				return t.Known && (!l.watch || t.All || q.NeedsAll(t.ticket))
+			})
+			if err != nil {
+				return err
 			}
 		}
 		q, known := l.of(t.queue), l.refs[t.i].Tag
@@ -508,7 +520,7 @@ func (s *store) granted(ctx context.Context, t *ticket, m keys.Mark, token uint6
 // grants is the change by which granted writes that a ticket is held, and the lease that the ticket has
 // afterwards. No operations: there is nothing to write.
 func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m keys.Mark, waited bool) (when []clientv3.Cmp, then []clientv3.Op, lease clientv3.LeaseID, err error) {
-	when, lease = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)}, t.lease
+	when, lease = []clientv3.Cmp{unchanged(t)}, t.lease
 	if t.ReportDeath && exclusive && m.ID != t.ID {
 		when = append(when, clientv3.Compare(clientv3.ModRevision(s.mark(t.queue)), "=", m.Changed))
 		then = append(then, clientv3.OpPut(s.mark(t.queue), text(m.By(t.ID))))
@@ -532,17 +544,15 @@ func (s *store) grants(ctx context.Context, t *ticket, exclusive bool, m keys.Ma
 func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
 	attached := leaseOf(o.ID)
 	var strays []*ticket
-	b := s.batch()
+	l := s.newLook(o, nil, false)
 	for _, ref := range refs {
-		for _, key := range s.keys(o, ref) {
-			b.get(key, func(all kvs) {
-				if t := s.readOne(ref, all); t != nil && t.lease == attached {
-					strays = append(strays, t)
-				}
-			})
-		}
+		l.ticket(ref, func(t *ticket) {
+			if t.lease == attached {
+				strays = append(strays, t)
+			}
+		})
 	}
-	if err := b.run(ctx); err != nil || len(strays) == 0 {
+	if err := l.batch.run(ctx); err != nil || len(strays) == 0 {
 		return err
 	}
 	s.mu.Lock()
@@ -556,8 +566,7 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 	}
 	var ops []clientv3.Op
 	for _, t := range strays {
-		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(t.key), "=", t.changed)},
-			[]clientv3.Op{clientv3.OpPut(t.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))}, nil))
+		ops = append(ops, ifUnchanged(t, clientv3.OpPut(t.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))))
 	}
 	if err := s.changeAll(ctx, ops); err != nil {
 		return err // it may come yet
@@ -574,52 +583,55 @@ func (s *store) Detach(ctx context.Context, o exchange.Session, refs []exchange.
 // way, or may still come, that must not take effect any more: it would move the ticket to a lease that may
 // end before what the heartbeat proves. So the ticket is written anew, which the Detach does not expect.
 func (s *store) undetach(ctx context.Context, o exchange.Session, named []exchange.Ref) error {
+	var pending []exchange.Ref
 	s.mu.Lock()
-	none := len(s.detaching) == 0
-	s.mu.Unlock()
-	if none {
-		return nil
-	}
-	for _, ref := range named {
-		s.mu.Lock()
-		pending := s.detaching[ref.ID]
-		s.mu.Unlock()
-		if !pending {
-			continue
+	for i := 0; i < len(named) && len(s.detaching) > 0; i++ {
+		if s.detaching[named[i].ID] {
+			pending = append(pending, named[i])
 		}
-		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
-			return []clientv3.Op{s.rewrite(t, t.lease)}, nil
+	}
+	s.mu.Unlock()
+	err := s.anew(ctx, o, pending, func(t *ticket) clientv3.LeaseID { return t.lease })
+	if err == nil && len(pending) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, ref := range pending {
+			delete(s.detaching, ref.ID)
+		}
+	}
+	return err
+}
+
+// Attach moves strays back.
+func (s *store) Attach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
+	return s.anew(ctx, o, refs, func(t *ticket) clientv3.LeaseID {
+		if t.Fixed > 0 || t.Evicted {
+			return 0
+		}
+		return leaseOf(o.ID)
+	})
+}
+
+// anew writes tickets anew that stand, each with a lease; 0: not this one.
+func (s *store) anew(ctx context.Context, o exchange.Session, refs []exchange.Ref, lease func(*ticket) clientv3.LeaseID) error {
+	for _, ref := range refs {
+		err := s.alter(ctx, o, ref, func(t *ticket, _ place) (ops []clientv3.Op, err error) {
+			if id := lease(t); id != 0 {
+				ops = append(ops, s.rewrite(t, id))
+			}
+			return ops, nil
 		})
 		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
-		s.mu.Lock()
-		delete(s.detaching, ref.ID)
-		s.mu.Unlock()
 	}
 	return nil
 }
 
 // changeAll makes changes. Each has a condition of its own.
 func (s *store) changeAll(ctx context.Context, ops []clientv3.Op) error {
-	for ; len(ops) > 0; ops = ops[min(maxOps, len(ops)):] {
-		if _, err := s.change(ctx, nil, ops[:min(maxOps, len(ops))], nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Attach moves strays back.
-func (s *store) Attach(ctx context.Context, o exchange.Session, refs []exchange.Ref) error {
-	for _, ref := range refs {
-		_, err := s.alter(ctx, o, ref, func(t *ticket, _ place) ([]clientv3.Op, error) {
-			if t.Fixed > 0 || t.Evicted {
-				return nil, nil
-			}
-			return []clientv3.Op{s.rewrite(t, leaseOf(o.ID))}, nil
-		})
-		if err != nil && !errors.Is(err, driver.ErrGone) {
+	for some := range slices.Chunk(ops, maxOps) {
+		if _, err := s.change(ctx, nil, some, nil); err != nil {
 			return err
 		}
 	}

@@ -424,24 +424,6 @@ func TestWhoHasAllPermitsThatAreSetIsInherited(t *testing.T) {
 	p.inherits(true, p.join(1, 3, exchange.Held))
 }
 
-// Promise: of one that comes to have all permits, since they are fewer, nothing is told while it stands; nor of one beside
-// which another one holds, whatever becomes of it.
-func TestWhoHoldsBesideAnotherOneIsNotInherited(t *testing.T) {
-	p := newPermits(t)
-	alone := p.join(2, 3, exchange.Held)
-	p.resize(2)
-	p.is(exchange.Held, alone) // a heartbeat, which says that it has all
-	p.leave(alone)
-	p.resize(3)
-	first, second := p.join(2, 3, exchange.Held), p.join(1, 3, exchange.Held)
-	p.resize(1)
-	p.is(exchange.Held, first, second)
-	third := p.join(1, 1, exchange.Waiting)
-	p.force(first)
-	p.resize(2)
-	p.inherits(false, third)
-}
-
 // Promise: tokens that are raised, and a number that is set, leave each other as they are, and a program that knows of
 // floors only reads those.
 func TestANumberAndAFloorAreKeptBesideEachOther(t *testing.T) {
@@ -589,17 +571,4 @@ func TestAQueueIsReadInOneTransaction(t *testing.T) {
 			t.Fatalf("behind %d questions: the mark is %d, the line %d", n, mark, line)
 		}
 	}
-}
-
-// Promise: a ticket of another program takes all of a read-write lock, and of a semaphore, whatever number is set.
-func TestATicketOfAnotherProgramTakesAll(t *testing.T) {
-	p := newPermits(t)
-	p.resize(4)
-	for _, queue := range []string{"q", "rw"} {
-		errtest.Must(p.s.client.Put(t.Context(), queue+"/1f", "", clientv3.WithLease(leaseOf(p.o.ID))))(t)
-	}
-	p.join(1, 4, exchange.Waiting)
-	reader := mutex(p.o)
-	reader.Queue, reader.Kind, reader.Capacity = "rw", driver.RWMutex, driver.RWCapacity
-	joins(t.Context(), t, p.s, reader, exchange.Waiting)
 }

@@ -275,6 +275,13 @@ type batch struct {
 
 func (s *store) batch() *batch { return &batch{s: s, terms: map[uint64]bool{}} }
 
+// get reads one key.
+func (s *store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (found kvs, err error) {
+	b := s.batch()
+	b.add(clientv3.OpGet(key, opts...), func(r *pb.RangeResponse) { found = r.Kvs })
+	return found, b.run(ctx)
+}
+
 // add asks for a range of keys.
 func (b *batch) add(op clientv3.Op, take func(*pb.RangeResponse)) {
 	b.ops, b.take = append(b.ops, op), append(b.take, take)

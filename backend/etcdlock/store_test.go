@@ -285,7 +285,7 @@ func TestAnEvictionTakesNothingBack(t *testing.T) {
 	j := mutex(o)
 	errtest.Must(s.Join(ctx, j))(t)
 	ref := exchange.Ref{Queue: "q", ID: j.ID}
-	_, err := s.alter(ctx, o, ref, func(k *ticket, _ place) ([]clientv3.Op, error) { // the first part of it
+	err := s.alter(ctx, o, ref, func(k *ticket, _ place) ([]clientv3.Op, error) { // the first part of it
 		k.Evicted = true
 		return []clientv3.Op{s.rewrite(k, k.lease)}, nil
 	})
