@@ -45,7 +45,7 @@ type watched struct {
 	watching
 	purpose string
 	begun   int64 // the revision at which the watch has begun; 0: it has not
-	brought int64 // the revision of the last change that it has brought, also if that was of no use
+	brought int64 // of numbers: the revision of the last change, also if that was of no use
 	unread  bool  // of a follower: it has been told, and has not read since
 	stop    func()
 }
@@ -151,18 +151,6 @@ func (s *store) unchanged(ctx context.Context, t *watched) bool {
 	return err == nil && len(all) > 0 && all[0].ModRevision <= what.read
 }
 
-// waits: a waiter for something of a queue, which has keys with that prefix, is among those whose watches there are.
-func (w *watches) waits(queue string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.all {
-		if t.event.Type == exchange.Granted && strings.HasPrefix(t.key, queue) {
-			return true
-		}
-	}
-	return false
-}
-
 // listen has begin called for each watch that there is, and for those that are set later.
 func (w *watches) listen(begin func(*watched)) {
 	w.mu.Lock()
@@ -173,15 +161,6 @@ func (w *watches) listen(begin func(*watched)) {
 	for _, t := range w.all {
 		t.begun = 0
 		begin(t)
-	}
-}
-
-// brings notes when a watch has brought changes.
-func (w *watches) brings(t *watched, all []*clientv3.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, ev := range all {
-		t.brought = max(t.brought, ev.Kv.ModRevision)
 	}
 }
 
@@ -236,13 +215,23 @@ func turnOf(t *ticket) exchange.Event {
 	return exchange.Event{Type: exchange.Granted, ID: t.ID, Unverified: true}
 }
 
-// concerns: what a watch has brought is of use for its purpose. A waiter that has read before that, and is
-// not noted yet, finds that it came too late.
-func (s *store) concerns(t *watched, r clientv3.WatchResponse) bool {
-	s.watches.brings(t, r.Events)
-	return t.event.Type != exchange.Wake || r.Created || slices.ContainsFunc(r.Events, func(ev *clientv3.Event) bool {
-		return s.watches.waits(s.queue(strings.TrimPrefix(string(ev.Kv.Key), s.floor(""))))
-	})
+// concerns: what a watch has brought is of use for its purpose. A number is if a ticket waits in its queue. A waiter
+// that has read before that, and is not noted yet, finds that it came too late.
+func (s *store) concerns(t *watched, r clientv3.WatchResponse) (use bool) {
+	if t.purpose != ofNumbers {
+		return true
+	}
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	use = r.Created
+	for _, ev := range r.Events {
+		t.brought = max(t.brought, ev.Kv.ModRevision)
+		queue := s.queue(strings.TrimPrefix(string(ev.Kv.Key), s.floor("")))
+		for _, o := range s.watches.all {
+			use = use || o.event.Type == exchange.Granted && strings.HasPrefix(o.key, queue)
+		}
+	}
+	return use
 }
 
 // Listen watches the mailbox, and what is to be watched beside that. A member that has lost its leader ends

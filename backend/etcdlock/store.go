@@ -233,22 +233,18 @@ func (s *store) Begin(ctx context.Context, o exchange.Session) (begun exchange.B
 	if err == nil && s.logsIn() { // now, since the first heartbeat has less time
 		_, err = s.keepAlive(ctx, lease)
 	}
-	if err == nil {
-		begun.TTL, err = s.lasts(ctx, o)
+	if err != nil {
+		return begun, err
+	}
+	got, err := s.timeToLive(ctx, lease) // servers have a shortest one, by their election timeout
+	switch {
+	case err != nil:
+	case got.TTL <= 0 || got.GrantedTTL < got.TTL || got.GrantedTTL > math.MaxInt64/int64(time.Second):
+		err = errors.New("the lease of the session has ended")
+	default:
+		begun.TTL = time.Duration(got.GrantedTTL) * time.Second
 	}
 	return begun, err
-}
-
-// lasts asks for the TTL of the lease: servers have a shortest one, by their election timeout.
-func (s *store) lasts(ctx context.Context, o exchange.Session) (time.Duration, error) {
-	got, err := s.timeToLive(ctx, leaseOf(o.ID))
-	if err != nil {
-		return 0, err
-	}
-	if got.TTL <= 0 || got.GrantedTTL < got.TTL || got.GrantedTTL > math.MaxInt64/int64(time.Second) {
-		return 0, errors.New("the lease of the session has ended")
-	}
-	return time.Duration(got.GrantedTTL) * time.Second, nil
 }
 
 // Close ends what is under way.
