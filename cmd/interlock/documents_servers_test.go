@@ -60,6 +60,9 @@ var places = map[string]func(*testing.T) place{
 			then:      "interlock run --url mysql://" + mysqltest.User + ":" + mysqltest.Password + "@" + s.Addr + "/database nightly -- ./after.sh",
 		}
 	},
+	"docs/other-languages.md": func(t *testing.T) place {
+		return place{addresses: []string{"host:2379", etcdtest.Start(t).Addr}}
+	},
 	"docs/postgres.md": func(t *testing.T) place {
 		s := pgtest.Start(t)
 		for _, sql := range []string{"CREATE DATABASE database", "CREATE ROLE admin SUPERUSER LOGIN", "CREATE ROLE app LOGIN"} {
