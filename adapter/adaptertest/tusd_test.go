@@ -232,10 +232,29 @@ func TestTusdAsksEachHolder(t *testing.T) {
 		if n := len(asked); n == 0 {
 			t.Errorf("%d were asked", n)
 		}
-		l := errtest.Must(lockers[0].NewLock("upload"))(t)
-		errtest.None(t, l.Lock(t.Context(), func() { t.Error("a request that no other waits for is asked to unlock") }))
-		errtest.None(t, l.Unlock())
 		c.free(t, "uploads/upload")
+	})
+}
+
+// Promise: a request that has waited is not asked when no other waits.
+func TestTusdAsksNoRequestThatNoneWaitsFor(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		c := open(t, url)
+		here, there := tusdlock.New(c.Client, "uploads"), tusdlock.New(open(t, url).Client, "uploads")
+		for range 30 { // each time it sees that it holds about when Lock returns
+			asked := make(chan struct{}, 1)
+			first, second := errtest.Must(here.NewLock("upload"))(t), errtest.Must(there.NewLock("upload"))(t)
+			errtest.None(t, first.Lock(t.Context(), func() { asked <- struct{}{} }))
+			done := make(chan error, 1)
+			go func() {
+				done <- second.Lock(t.Context(), func() { t.Error("a request that none waits for is asked to unlock") })
+			}()
+			errtest.Received(t, "the request to unlock", asked)
+			errtest.None(t, first.Unlock())
+			errtest.None(t, errtest.Received(t, "Lock", done))
+			errtest.Must(c.Admin().Queue(t.Context(), "uploads/upload"))(t) // one exchange, in which news come
+			errtest.None(t, second.Unlock())
+		}
 	})
 }
 
