@@ -438,7 +438,8 @@ func (l *look) judge(ctx context.Context) error {
 			st.Tag = known
 		case t.place.Held && (known&tagHeld == 0 || t.Exclusive && known&tagExclusive == 0):
 			// One behind a new ticket may have read the queue between, and waits for its key to be written.
-			waited := !t.new || q.at > t.Order && (!q.Whole || q.Keys[len(q.Keys)-1].Order > t.Order)
+			behind := func(o *ticket) bool { return o.Order > t.Order }
+			waited := !t.new || q.at > t.Order && (!q.Whole || slices.ContainsFunc(q.Keys, behind))
 			if !t.new {
 				st.Tag |= tagWaited
 			}
