@@ -25,6 +25,8 @@ type Driver struct {
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
+	next      chan func(ctx context.Context) // for the goroutine that rests: see work
+	rests     atomic.Bool
 	closing   sync.Mutex // held while a task is added, and when ctx ends: then no more are added
 	exchanges atomic.Uint64
 	running   coalesce.Tasks // see once
@@ -50,6 +52,7 @@ func New(store Store, mailbox string) *Driver {
 	d := &Driver{
 		store: store, mailbox: mailbox, now: driver.Now, entries: map[string]*entry{}, numbers: map[uint64]*entry{},
 		joins: queueLimiter{queues: map[string]*queueRoom{}}, lanes: map[laneOf]*lane{},
+		next: make(chan func(context.Context)),
 	}
 	if s, ok := store.(Traited); ok {
 		d.traits = s.Traits()
@@ -164,8 +167,31 @@ func (d *Driver) background(task func(ctx context.Context)) (runs bool) {
 	if d.ctx.Err() != nil {
 		return false
 	}
-	d.tasks.Go(func() { task(d.ctx) })
+	d.tasks.Add(1)
+	select {
+	case d.next <- task:
+	default:
+		go d.work(task)
+	}
 	return true
+}
+
+// work does tasks, one after the other. One goroutine waits for the next: the stack of a new one grows in each
+// exchange, which costs more than anything else that the client does.
+func (d *Driver) work(task func(ctx context.Context)) {
+	for {
+		task(d.ctx)
+		d.tasks.Done()
+		if d.rests.Swap(true) {
+			return
+		}
+		select {
+		case task = <-d.next:
+			d.rests.Store(false)
+		case <-d.ctx.Done():
+			return
+		}
+	}
 }
 
 // soon is background for a task that takes backgroundTimeout at most. A heartbeat finds what it has
