@@ -45,7 +45,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		s.Do("CREATE USER " + user + "@'%' IDENTIFIED BY 'pw'; GRANT " + strings.Join(others, ", ") + " ON locks.* TO " + user + "@'%'")
 		fails(s.URLOf(user, "pw"), user)
 	}
-	for _, right := range []string{"UPDATE ON interlock_queues", "INSERT ON interlock_tickets", "EXECUTE ON PROCEDURE interlock_v3_begin", "EXECUTE ON PROCEDURE interlock_v3_swap"} {
+	for _, right := range []string{"UPDATE ON interlock_queues", "INSERT ON interlock_tickets", "EXECUTE ON PROCEDURE interlock_v4_begin", "EXECUTE ON PROCEDURE interlock_v4_swap"} {
 		s.Do("REVOKE " + right + " FROM few@'%'")
 		fails(s.URLOf("few", "pw"), "few")
 	}

@@ -22,9 +22,16 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	}
 	var code, due int64
 	hold := ceil(j.Hold)
-	err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
-		[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session.ID), cut(j.Session.Owner), notNil(j.Note),
-	}, &code, &token, &st.Inherited, &due, &st.Unsettled)
+	into := []any{&code, &token, &st.Inherited, &due, &st.Unsettled}
+	if j.NoWait || j.Retry || hold > 0 {
+		err = s.row(ctx, "CALL {p}join(?,?,?,?,?,?,?,?,?,?,?)", []any{
+			[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, j.NoWait, hold, j.Retry, id(j.Session.ID), cut(j.Session.Owner), notNil(j.Note),
+		}, into...)
+	} else {
+		err = s.living(ctx, j.Session.ID, "CALL {p}line(?,?,?,?,?,?,?,?)", []any{
+			[]byte(j.Queue), id(j.ID), []byte(j.Kind), j.Units, j.Capacity, id(j.Session.ID), notNil(j.Note),
+		}, into...)
+	}
 	if err != nil {
 		return st, err
 	}

@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -17,7 +18,19 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 	if done, err := s.shortLeave(ctx, &l); done || err != nil {
 		return false, err
 	}
-	return s.call(ctx, "CALL {p}leave(?,?,?,?,?)", []byte(l.Queue), id(l.ID), id(l.Session.ID), l.Clean, ceil(l.Tombstone))
+	var code int64
+	var told []byte
+	of, into := []any{[]byte(l.Queue), id(l.ID), id(l.Session.ID), l.Clean}, []any{&code, &unsettled, &told}
+	if l.Tombstone > 0 {
+		err = s.row(ctx, "CALL {p}leave(?,?,?,?,?,?)", append(of, ceil(l.Tombstone), []byte(s.mailbox)), into...)
+	} else {
+		err = s.living(ctx, l.Session.ID, "CALL {p}pass(?,?,?,?,?,?)", append(of, []byte(s.mailbox)), into...)
+	}
+	if err != nil {
+		s.ears.missed()
+		return false, err
+	}
+	return unsettled, errors.Join(s.ears.tell(told), sqlcode.Err(code))
 }
 
 func (s *store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {

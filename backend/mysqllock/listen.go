@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/mysqllock/internal/database"
@@ -36,6 +38,7 @@ type ears struct {
 	hears   bool               // what is rung for from now on is heard
 	pauses  backoff.Backoff
 	running sync.WaitGroup
+	looking atomic.Bool // see missed
 }
 
 type ear struct {
@@ -142,6 +145,37 @@ func (h *ears) receive(ev exchange.Event) {
 		e.receive(ev)
 	}
 }
+
+// tell passes on grants that are part of an answer: ID:token:flags, with commas between. They are not in the
+// table of news, and nothing is rung for them.
+func (h *ears) tell(grants []byte) error {
+	if len(grants) == 0 {
+		return nil
+	}
+	for text := range strings.SplitSeq(string(grants), ",") {
+		var ticket []byte
+		var token, flags int64
+		if n, _ := fmt.Sscanf(text, "%32x:%d:%d", &ticket, &token, &flags); n < 3 {
+			return errAnswer
+		}
+		h.receive(event(int(exchange.Granted), ticket, nil, token, flags))
+	}
+	return nil
+}
+
+// missed has those who wait look, soon and once for several answers that did not come: such an answer may have
+// had grants.
+func (h *ears) missed() {
+	if !h.looking.Swap(true) {
+		time.AfterFunc(lookAfter, func() {
+			h.looking.Store(false)
+			h.receive(exchange.Event{Type: exchange.Wake})
+		})
+	}
+}
+
+// lookAfter gives an exchange without an answer time to take effect.
+const lookAfter = 100 * time.Millisecond
 
 // parkFor bounds a wait: its end is a sign of life, and a server soon forgets a client that has vanished. It
 // follows the shortest TTL, and is less than a connection may be without a word.

@@ -21,7 +21,6 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	const clients = 3
-	urls := s.URL() + "?max_connections=8"
 	bell := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	defer bell.Close()
 	var all, rings sync.WaitGroup
@@ -30,7 +29,7 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	done := make(chan struct{})
 	failed := make(chan error, clients)
 	for c := range clients {
-		_, one := session(t, urls)
+		_, one := session(t, apart(s.URL(), c)+"&max_connections=8") // else a grant is part of the answer to the Leave
 		all.Go(func() {
 			for n := 0; n < cycles(60) || rung.Load() < least; n++ {
 				ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
@@ -82,4 +81,30 @@ func TestRingsAtAnyMoment(t *testing.T) {
 	default:
 	}
 	t.Logf("%d rings", rung.Load())
+}
+
+// Promise: a waiter whose grant was part of an answer that did not arrive looks by itself, long before a heartbeat.
+func TestAGrantWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
+	defer cancel()
+	_, one := session(t, s.URL())
+	_, two := session(t, s.URL())
+	holder := joined(t, one, mutex("q", 1), true)
+	waiter := joined(t, two, mutex("q", 2), false)
+	s.Do("DROP PROCEDURE interlock_v4_pass;\nDELIMITER //\nCREATE DEFINER=`app`@`%` PROCEDURE interlock_v4_pass(q VARBINARY(512), i BINARY(16), o BINARY(16), c TINYINT, m VARBINARY(64), e BIGINT) " +
+		"SQL SECURITY INVOKER BEGIN CALL interlock_v4_leave(q, i, o, c, 0, m); KILL CONNECTION_ID(); END//\n")
+	granted := make(chan error, 1)
+	go func() {
+		_, err := two.Await(ctx, waiter)
+		granted <- err
+	}()
+	busy.Until(t, "the waiter listens", func() bool {
+		return s.Do("SELECT COUNT(*) FROM interlock_sessions WHERE IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':parked')) IS NOT NULL") == "2"
+	})
+	if err := one.Leave(ctx, holder, true); err == nil {
+		t.Fatal("the answer has arrived")
+	}
+	noError(t, <-granted)
 }

@@ -21,7 +21,7 @@ import (
 
 // layout is the version of tables and procedures. It is in the names of procedures,
 // so that clients of two versions can use one database while they are replaced.
-const layout = 3
+const layout = 4
 
 // counted is the token from which on tokens are counted, and do not follow the clock: the
 // last 2^32 would be used up by it within hours.
@@ -66,22 +66,19 @@ func Schema(prefix string) ([]string, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return nil, err
 	}
-	return append(statements(prefix, before...), statements(prefix, later, last)...), nil
+	return statements(prefix, append(before, last)...), nil
 }
 
 // The files of statements, in their order.
 var before = []string{"tables", "inner", "join", "leave", "change", "session"}
 
-const (
-	later = "later"
-	last  = "last"
-)
+const last = "last"
 
 // neutral are the statements of each file, with {p} in the place of the prefix. They are the same
 // for all clients of a program.
 var neutral = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
-	for _, name := range append(slices.Clone(before), later, last) {
+	for _, name := range append(before, last) {
 		text, err := texts.ReadFile("sql/" + name + ".sql")
 		if err != nil {
 			panic(err) // it is part of the program
@@ -135,9 +132,9 @@ var made = regexp.MustCompile(`(?m)^CREATE (TABLE|PROCEDURE) (?:IF NOT EXISTS )?
 
 // objects are all tables and procedures, by their names without the prefix.
 var objects = sync.OnceValue(func() (all []database.Object) {
-	for _, file := range append(slices.Clone(before), later, last) {
+	for _, file := range append(before, last) {
 		for _, m := range made.FindAllStringSubmatch(strings.Join(neutral()[file], "\n"), -1) {
-			all = append(all, database.Object{Kind: m[1], Name: m[2], Column: m[3], Later: file == later})
+			all = append(all, database.Object{Kind: m[1], Name: m[2], Column: m[3]})
 		}
 	}
 	return all
@@ -239,7 +236,7 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	if done, err := layoutOf(s.prefix).Made(ctx, conn); done || err != nil {
 		return err
 	}
-	if err := makeAll(ctx, conn, statements(s.prefix, append(slices.Clone(before), later)...)); err != nil {
+	if err := makeAll(ctx, conn, statements(s.prefix, before...)); err != nil {
 		return err
 	}
 	m, err := layoutOf(s.prefix).Makers(ctx, conn)

@@ -22,8 +22,8 @@ func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
 	defer db.Close()
 	const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	for _, statement := range []string{
-		"DROP PROCEDURE interlock_v3_make",
-		`CREATE PROCEDURE interlock_v3_make(p_name VARBINARY(512)) SQL SECURITY INVOKER
+		"DROP PROCEDURE interlock_v4_make",
+		`CREATE PROCEDURE interlock_v4_make(p_name VARBINARY(512)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_floor BIGINT;
 	SELECT floor INTO v_floor FROM interlock_meta WHERE one = 1;
@@ -104,7 +104,7 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	errtest.Must(tx.ExecContext(t.Context(), "UPDATE interlock_queues SET last = last + 1 WHERE name = 'first'"))(t)
 	tidied := make(chan error, 1)
 	go func() {
-		_, err := db.ExecContext(t.Context(), "CALL interlock_v3_tidy(0, 2000)")
+		_, err := db.ExecContext(t.Context(), "CALL interlock_v4_tidy(0, 2000)")
 		tidied <- err
 	}()
 	busy.Until(t, "the tidy waits for the row of the first queue", func() bool {

@@ -200,6 +200,19 @@ func (s *store) row(ctx context.Context, text string, args []any, into ...any) e
 	return s.exchange(ctx, func(c *sql.Conn) error { return c.QueryRowContext(ctx, text, args...).Scan(into...) })
 }
 
+// living is row for a procedure whose last argument is an end that the session has at least; 0: none is known, or the
+// connection may not take the short way.
+func (s *store) living(ctx context.Context, session, text string, args []any, into ...any) error {
+	text = s.sql(text)
+	return s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
+		ends, ok := s.lives.ends(session, l.since)
+		if !ok || !l.short {
+			ends = 0
+		}
+		return c.QueryRowContext(ctx, text, append(args, ends)...).Scan(into...)
+	})
+}
+
 // exec makes an exchange that answers with nothing.
 func (s *store) exec(ctx context.Context, text string, args ...any) error {
 	text = s.sql(text)

@@ -249,7 +249,9 @@ BEGIN
 			UPDATE {p}tickets SET ends = p_now + v_hold, flags = (flags & ~16) | 1 WHERE queue = v_no AND n = v_n;
 			SET p_head = 1;
 		END IF;
-		IF v_channel IS NOT NULL THEN
+		IF v_channel = @interlock_own THEN
+			SET @interlock_told = CONCAT_WS(',', @interlock_told, CONCAT_WS(':', HEX(v_id), v_n + v_offset, v_unclean | IF(v_waiting > 0, 2, 0)));
+		ELSEIF v_channel IS NOT NULL THEN
 			INSERT INTO {p}news(channel, at, what, id, token, flags)
 				VALUES (v_channel, p_now, 1, v_id, v_n + v_offset, v_unclean | IF(v_waiting > 0, 2, 0));
 			CALL {p}mark(v_channel);

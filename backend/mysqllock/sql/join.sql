@@ -13,7 +13,7 @@ exchange: BEGIN
 	DECLARE v_id, v_holder BINARY(16);
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-	SET @interlock_ring = NULL;
+	SET @interlock_ring = NULL, @interlock_own = NULL;
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	SELECT waiting INTO v_waiting FROM {p}queues WHERE name = p_queue;
@@ -42,17 +42,6 @@ exchange: BEGIN
 	IF v_ends IS NULL OR v_gone OR v_ends <= v_now THEN
 		ROLLBACK;
 		SELECT -6, 0, 0, 0, 0;
-		LEAVE exchange;
-	END IF;
-	-- The short way to the end of a line, in which those in front look after who holds.
-	SET v_n = {next};
-	IF v_waiting > 0 AND v_kind = p_kind AND v_capacity = p_capacity AND p_hold = 0 AND NOT p_retry AND NOT p_nowait AND NOT v_watched
-			AND v_n + v_offset < {maxtoken} THEN
-		INSERT INTO {p}tickets(queue, n, id, units, session, since, hold, flags, note)
-			VALUES (v_no, v_n, p_id, p_units, p_session, v_now, 0, 0, p_note);
-		UPDATE {p}queues SET last = v_n, tickets = tickets + 1, waiting = waiting + 1 WHERE name = p_queue;
-		COMMIT;
-		SELECT 1, 0, 0, 0, 0;
 		LEAVE exchange;
 	END IF;
 	IF p_retry AND (v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id)) THEN
@@ -126,6 +115,32 @@ exchange: BEGIN
 	COMMIT;
 	IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
 	SELECT NOT v_fits, v_n + v_offset, v_unclean, v_again, v_more;
+END;
+
+-- is join to the end of a line, in which those in front look after who holds: a few statements. Else it is left to
+-- join. The session ends at p_ends or later; 0: it is looked up.
+CREATE PROCEDURE {p}line(p_queue VARBINARY(512), p_id BINARY(16), p_kind VARBINARY(64), p_units BIGINT, p_capacity BIGINT,
+	p_session BINARY(16), p_note MEDIUMBLOB, p_ends BIGINT)
+SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_n BIGINT;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	START TRANSACTION;
+	SELECT n INTO v_n FROM {p}gates WHERE n = CRC32(p_queue) % {gates} FOR UPDATE;
+	UPDATE {p}queues SET last = GREATEST(last + 1, LEAST({now} DIV 10, {counted} - token_offset)), tickets = tickets + 1, waiting = waiting + 1
+		WHERE name = p_queue AND waiting > 0 AND kind = p_kind AND capacity = p_capacity AND watched = 0 AND slow <= {now}
+			AND last + token_offset < {maxtoken} - 2;
+	SET v_n = ROW_COUNT();
+	IF p_ends = 0 THEN SELECT MAX(ends) INTO p_ends FROM {p}sessions WHERE id = p_session AND gone = 0 LOCK IN SHARE MODE; END IF;
+	IF v_n = 1 AND p_ends > {now} THEN
+		INSERT INTO {p}tickets(queue, n, id, units, session, since, hold, flags, note)
+			SELECT no, last, p_id, p_units, p_session, {now}, 0, 0, p_note FROM {p}queues WHERE name = p_queue;
+		COMMIT;
+		SELECT 1, 0, 0, 0, 0;
+	ELSE
+		ROLLBACK;
+		CALL {p}join(p_queue, p_id, p_kind, p_units, p_capacity, 0, 0, 0, p_session, '', p_note);
+	END IF;
 END;
 
 -- makes the row of a queue, whose numbers begin above those that it may have had. It is

@@ -1,64 +1,34 @@
--- Code 0 done, -2 gone, -6 the session is over.
-CREATE PROCEDURE {p}leave(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_refuse BIGINT)
+-- Code 0 done, -2 gone, -6 the session is over. Grants for the caller's own mailbox are part of the answer.
+CREATE PROCEDURE {p}leave(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_refuse BIGINT, p_mailbox VARBINARY(64))
 SQL SECURITY INVOKER
 exchange: BEGIN
-	DECLARE v_no, v_capacity, v_last, v_granted, v_offset, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_since, v_ttl, v_flags, v_own, v_heir, v_hold, v_thread BIGINT;
+	DECLARE v_no, v_capacity, v_last, v_granted, v_waiting, v_unclean, v_used, v_now, v_n, v_units, v_ends, v_gone, v_flags, v_own BIGINT;
 	DECLARE v_swept BIGINT DEFAULT 0;
 	DECLARE v_watched, v_more, v_first TINYINT DEFAULT 0;
-	DECLARE v_id, v_holder, v_heir_id BINARY(16);
-	DECLARE v_channel VARBINARY(64);
+	DECLARE v_id, v_holder BINARY(16);
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-	SET @interlock_ring = NULL;
+	SET @interlock_ring = NULL, @interlock_own = p_mailbox, @interlock_told = NULL;
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;
-	SELECT no, capacity, last, granted, token_offset, used, waiting, unclean, watched, {lone}, session, since
-		INTO v_no, v_capacity, v_last, v_granted, v_offset, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
+	SELECT no, capacity, last, granted, used, waiting, unclean, watched, {lone}, session
+		INTO v_no, v_capacity, v_last, v_granted, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder
 		FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	IF v_no IS NULL AND p_refuse > 0 THEN -- a Join that is under way must wait for what is written here
 		ROLLBACK;
 		CALL {p}make(p_queue);
 		START TRANSACTION;
-		SELECT no, capacity, last, granted, token_offset, used, waiting, unclean, watched, {lone}, session, since
-			INTO v_no, v_capacity, v_last, v_granted, v_offset, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder, v_since
+		SELECT no, capacity, last, granted, used, waiting, unclean, watched, {lone}, session
+			INTO v_no, v_capacity, v_last, v_granted, v_used, v_waiting, v_unclean, v_watched, v_id, v_holder
 			FROM {p}queues WHERE name = p_queue FOR UPDATE;
 	END IF;
 	SET v_now = {now};
-	SELECT ends, ttl, gone INTO v_ends, v_ttl, v_gone FROM {p}sessions WHERE id = p_session;
+	SELECT ends, gone INTO v_ends, v_gone FROM {p}sessions WHERE id = p_session;
 	SET v_gone = v_ends IS NULL OR v_gone OR v_ends <= v_now;
 	IF p_refuse > 0 AND NOT v_gone THEN -- also if the ticket stands: a Join that was sent twice may come twice
 		INSERT INTO {p}refused(id, until) VALUES (p_id, v_now + p_refuse) ON DUPLICATE KEY UPDATE until = GREATEST(until, VALUES(until));
 		UPDATE {p}queues SET slow = GREATEST(slow, v_now + p_refuse) WHERE name = p_queue;
-	END IF;
-
-	-- The short way from the only holder to the first in line, if that one is alive.
-	IF v_id IS NULL AND v_waiting > 0 AND v_used = v_capacity AND p_refuse = 0 AND NOT v_gone AND NOT v_watched
-			AND NOT {forgets} THEN
-		SELECT n, id, units, hold, session, ends INTO v_heir, v_heir_id, v_units, v_hold, v_holder, v_own
-			FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted ORDER BY n LIMIT 1;
-		IF v_units = v_capacity AND v_hold = 0 AND v_own IS NULL THEN
-			SELECT channel INTO v_channel FROM {p}sessions WHERE id = v_holder AND gone = 0 AND ends > v_now;
-			IF v_channel IS NOT NULL THEN
-				DELETE FROM {p}tickets WHERE id = p_id AND queue = v_no AND session = p_session AND n <= v_granted AND units = v_capacity AND ends IS NULL;
-				IF ROW_COUNT() = 1 THEN
-					UPDATE {p}queues SET granted = v_heir, tickets = tickets - 1, waiting = waiting - 1, unclean = NOT p_clean WHERE name = p_queue;
-					INSERT INTO {p}news(channel, at, what, id, token, flags)
-						VALUES (v_channel, v_now, 1, v_heir_id, v_heir + v_offset, (NOT p_clean) | IF(v_waiting > 1, 2, 0));
-					COMMIT;
-					BEGIN
-						DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; -- it has ended, or is another user's
-						SET v_thread = IS_USED_LOCK(CONCAT(CONVERT(v_channel USING utf8mb4), ':parked'));
-						IF v_thread IS NOT NULL THEN
-							KILL QUERY v_thread;
-						END IF;
-					END;
-					SELECT 0, 0;
-					LEAVE exchange;
-				END IF;
-			END IF;
-		END IF;
-		SET v_holder = NULL, v_units = NULL, v_own = NULL;
 	END IF;
 
 	IF v_id = p_id AND v_holder = p_session THEN
@@ -69,7 +39,7 @@ exchange: BEGIN
 			IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
 			COMMIT;
 			IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
-			SELECT 0, 0;
+			SELECT 0, 0, NULL;
 			LEAVE exchange;
 		END IF;
 	ELSE
@@ -85,7 +55,7 @@ exchange: BEGIN
 		END IF;
 		COMMIT;
 		CALL {p}ring();
-		SELECT IF(v_gone, -6, -2), v_more;
+		SELECT IF(v_gone, -6, -2), v_more, @interlock_told;
 		LEAVE exchange;
 	END IF;
 
@@ -99,7 +69,45 @@ exchange: BEGIN
 	IF v_watched THEN CALL {p}shown(v_no, v_now); END IF;
 	COMMIT;
 	IF @interlock_ring IS NOT NULL THEN CALL {p}ring(); END IF;
-	SELECT 0, v_more;
+	SELECT 0, v_more, @interlock_told;
+END;
+
+-- is leave for the only holder, if the first in line can have all that it had and is alive: a few statements. Else it
+-- is left to leave. The session ends at p_ends or later; 0: it is looked up.
+CREATE PROCEDURE {p}pass(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_mailbox VARBINARY(64), p_ends BIGINT)
+SQL SECURITY INVOKER
+exchange: BEGIN
+	DECLARE v_no, v_capacity, v_granted, v_offset, v_more, v_heir BIGINT;
+	DECLARE v_id BINARY(16);
+	DECLARE v_channel VARBINARY(64);
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+	START TRANSACTION;
+	SELECT no, capacity, granted, token_offset, IF(waiting > 1, 2, 0) INTO v_no, v_capacity, v_granted, v_offset, v_more FROM {p}queues
+		WHERE name = p_queue AND waiting > 0 AND used = capacity AND watched = 0 AND {lone} IS NULL FOR UPDATE;
+	IF p_ends = 0 THEN SELECT MAX(ends) INTO p_ends FROM {p}sessions WHERE id = p_session AND gone = 0; END IF;
+	SELECT t.n, t.id, s.channel INTO v_heir, v_id, v_channel FROM {p}tickets t FORCE INDEX (PRIMARY) JOIN {p}sessions s ON s.id = t.session
+		WHERE t.queue = v_no AND t.n = (SELECT MIN(n) FROM {p}tickets FORCE INDEX (PRIMARY) WHERE queue = v_no AND n > v_granted)
+			AND t.units = v_capacity AND t.hold = 0 AND t.ends IS NULL AND s.gone = 0 AND s.ends > {now} AND p_ends > {now};
+	IF v_heir IS NOT NULL THEN
+		DELETE FROM {p}tickets WHERE id = p_id AND queue = v_no AND session = p_session AND n <= v_granted AND units = v_capacity AND ends IS NULL;
+		IF ROW_COUNT() = 1 THEN
+			UPDATE {p}queues SET granted = v_heir, tickets = tickets - 1, waiting = waiting - 1, unclean = NOT p_clean WHERE name = p_queue;
+			IF v_channel = p_mailbox THEN
+				COMMIT;
+				SELECT 0, 0, CONCAT_WS(':', HEX(v_id), v_heir + v_offset, (NOT p_clean) | v_more);
+			ELSE
+				INSERT INTO {p}news(channel, at, what, id, token, flags) VALUES (v_channel, {now}, 1, v_id, v_heir + v_offset, (NOT p_clean) | v_more);
+				COMMIT;
+				SET @interlock_ring = v_channel;
+				CALL {p}ring();
+				SELECT 0, 0, NULL;
+			END IF;
+			LEAVE exchange;
+		END IF;
+	END IF;
+	ROLLBACK;
+	CALL {p}leave(p_queue, p_id, p_session, p_clean, 0, p_mailbox);
 END;
 
 -- takes out tickets that wait, or waited a moment ago: of the session, with the IDs that
@@ -115,7 +123,7 @@ exchange: BEGIN
 	DECLARE v_id BINARY(16);
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-	SET @interlock_ring = NULL;
+	SET @interlock_ring = NULL, @interlock_own = NULL;
 	IF {forgets} THEN CALL {p}recover(); END IF;
 
 	START TRANSACTION;

@@ -73,7 +73,7 @@ exchange: BEGIN
 	DECLARE v_watched TINYINT;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-	SET @interlock_ring = NULL;
+	SET @interlock_ring = NULL, @interlock_own = NULL;
 	START TRANSACTION;
 	INSERT INTO {p}cells(name, version, present) VALUES (p_name, 0, 0) ON DUPLICATE KEY UPDATE name = p_name;
 	SELECT version, watched INTO v_version, v_watched FROM {p}cells WHERE name = p_name FOR UPDATE;

@@ -21,7 +21,6 @@ type Layout struct {
 type Object struct {
 	Kind, Name string
 	Column     string // the first one of a table
-	Later      bool   // it may be missing: an earlier release has made the others
 }
 
 // Kinds of objects, as SQL has them.

@@ -24,7 +24,6 @@ type Makers struct {
 	Me      string
 	by      map[string]string // one procedure of each
 	Missing []string          // procedures that are not there, or that this user may not execute
-	Later   []string          // the same, of those that may be missing
 }
 
 func (l Layout) Makers(ctx context.Context, on *sql.Conn) (m Makers, err error) {
@@ -47,8 +46,6 @@ func (l Layout) Makers(ctx context.Context, on *sql.Conn) (m Makers, err error) 
 		case it.Kind != Procedure:
 		case ok:
 			m.by[maker] = it.Name
-		case it.Later:
-			m.Later = append(m.Later, it.Name)
 		default:
 			m.Missing = append(m.Missing, it.Name)
 		}
