@@ -27,7 +27,7 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 }
 
 func (c *Client) adopt(ctx context.Context, v cell, id string) (*single, error) {
-	if t := c.ticket(id); t != nil && t.req.Queue == v.key && t.req.Hold > 0 {
+	if t := c.ticket(v.key, id); t != nil && t.req.Hold > 0 {
 		return t.adopt(ctx, c.lock(t.req.Kind, v.name, t.req.Units, t.req.Capacity, nil))
 	}
 	q, err := c.look(ctx, v.name)
@@ -56,7 +56,9 @@ func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Ins
 	}
 	lock := *l
 	lock.cfg.hold = m.Left
-	t := lock.ticketAs(m.ID)
+	queue := l.c.queue(l.queue)
+	defer queue.leave()
+	t := lock.ticketAs(queue, m.ID)
 	t.live = 1 // until there is a lease: a ticket that others work under is not given back
 	if err := t.enroll(ctx); err != nil {
 		return nil, err
@@ -70,21 +72,18 @@ func (l *Lock) adoptMember(ctx context.Context, m driver.Member, read driver.Ins
 		return nil, err
 	}
 	lease, err := t.adopt(ctx, l)
-	t.mu.Lock()
+	t.q.mu.Lock()
 	t.live--
-	t.mu.Unlock()
+	t.q.unlock()
 	return lease, err
 }
 
 // adopt makes another lease of a ticket with a fixed end.
 func (t *ticket) adopt(ctx context.Context, lock *Lock) (*single, error) {
 	now := t.c.d.Now()
-	t.mu.Lock()
-	after := t.judge(now)
-	defer func() {
-		t.mu.Unlock()
-		after()
-	}()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.judge(now)
 	switch {
 	case t.winding:
 		return nil, ErrClosed
@@ -95,6 +94,6 @@ func (t *ticket) adopt(ctx context.Context, lock *Lock) (*single, error) {
 	l.g = &l.own
 	t.live++
 	t.attach(l, ctx, lock)
-	l.by.acquired()
+	t.q.then(l.by.acquired)
 	return l, nil
 }

@@ -345,8 +345,8 @@ func (w *whole) longestCall() (longest time.Duration) {
 // waive has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
 // the others of its grant.
 func (l *single) waive() {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	if l.g.leases == 1 {
 		l.t.keep = 0
 	}

@@ -5,7 +5,7 @@ import "context"
 // binding is a context that ends with a lease, or whoever else is told of its end.
 type binding struct {
 	cancel     context.CancelCauseFunc
-	asked      func() // called, with ticket.mu held, when another asks for the lock; may be nil
+	asked      func() // called, with the mutex of the queue held, when another asks for the lock; may be nil
 	work       bool   // its context is for work, which may go on after the loss
 	entered    bool   // the work was noted, and its end was not
 	prev, next *binding
@@ -44,41 +44,42 @@ func (l *Lease) unbind(b *binding) {
 	}
 }
 
-func (l *single) bind(b *binding) error {
-	defer l.locked()()
-	if b.work {
-		b.entered = true
-		l.workBegins()
-	}
-	switch {
-	case l.fate.why != nil:
-		return l.fate.why
-	case l.t.winding:
-		return ErrClosed
-	}
-	l.fate.bound.add(b)
-	return nil
+func (l *single) bind(b *binding) (why error) {
+	l.t.judged(func() {
+		if b.work {
+			b.entered = true
+			l.workBegins()
+		}
+		if why = l.fate.why; why == nil && l.t.winding {
+			why = ErrClosed
+		}
+		if why == nil {
+			l.fate.bound.add(b)
+		}
+	})
+	return why
 }
 
 // watch is bind for whoever wants to hear of the end of the lease itself, which comes later than
 // that of its contexts when the client is closed.
-func (l *single) watch(b *binding) error {
-	defer l.locked()()
-	if l.fate.why == nil {
-		l.fate.bound.add(b)
-	}
-	return l.fate.why
+func (l *single) watch(b *binding) (why error) {
+	l.t.judged(func() {
+		if why = l.fate.why; why == nil {
+			l.fate.bound.add(b)
+		}
+	})
+	return why
 }
 
 func (l *single) isWinding() bool {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	return l.t.winding
 }
 
 func (l *single) unbind(b *binding) {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	l.fate.bound.remove(b)
 	if b.entered {
 		b.entered = false
@@ -86,15 +87,12 @@ func (l *single) unbind(b *binding) {
 	}
 }
 
-// endBound takes all bindings off the list. t.mu is held; the caller calls the
-// result, which ends the contexts, after unlocking.
-func (l *single) endBound(why error) func() {
-	first := l.fate.bound.takeAll()
-	if first == nil {
-		return nothing
+// endBound ends the contexts that are bound to the lease.
+func (l *single) endBound(why error) {
+	if first := l.fate.bound.takeAll(); first != nil {
+		cause := l.lease.fail("hold", why)
+		l.t.q.then(func() { first.end(cause) })
 	}
-	cause := l.lease.fail("hold", why)
-	return func() { first.end(cause) }
 }
 
 // bindings is a list of contexts, guarded by the mutex of its lease.

@@ -21,27 +21,26 @@ type Client struct {
 	cancel context.CancelCauseFunc
 	tasks  sync.WaitGroup // goroutines of the client itself
 
+	closing atomic.Bool             // Close has begun: nothing is granted any more
+	bodies  atomic.Int64            // running functions of Do
+	tickets atomic.Int64            // that are listed in the queues
+	quiet   chan struct{}           // poked while closing, when the last ticket or function of Do is over
+	sess    atomic.Pointer[session] // nil while there is none; changed with the mutex held
+
 	mu        sync.Mutex
-	closing   bool          // Close has begun: nothing is granted any more
 	closed    bool          // no goroutine is started any more
-	quiet     chan struct{} // poked while closing, when the last ticket or function of Do is over
-	sess      *session      // nil while there is none
-	sessErr   error         // why there is none
+	sessErr   error         // why sess is nil
 	sessNews  chan struct{} // closed when sess or sessErr changes
 	ttl       time.Duration // as granted
-	tickets   map[string]*ticket
-	writers   map[string][]*ticket // of this client for the writer's side, by queue, in the order of came
-	lines     map[lineKey]*line
+	queues    map[string]*queue
+	unused    []*queue
 	followers map[string]*follower // by the key of the cell
-	bodies    int                  // running functions of Do
 	exchanges uint64               // that EventRenewed has told of
 
-	overruns atomic.Int64  // leases that were lost while their work goes on
-	arrivals atomic.Uint64 // counts writers' tickets and readers who wait in a line
+	overruns atomic.Int64 // leases that were lost while their work goes on
 
-	crowds crowds
 	reaper *reaper
-	spare  spareTurns
+	spare  spareWaiters
 }
 
 // start opens the first session and everything that runs until Close.
@@ -50,9 +49,7 @@ func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, err
 		d: driver.Checked(d), cfg: cfg, ttl: cfg.ttl,
 		quiet:     make(chan struct{}, 1),
 		sessNews:  make(chan struct{}),
-		tickets:   map[string]*ticket{},
-		writers:   map[string][]*ticket{},
-		lines:     map[lineKey]*line{},
+		queues:    map[string]*queue{},
 		followers: map[string]*follower{},
 		reaper:    newReaper(),
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -22,31 +21,31 @@ import (
 // A second Close does nothing and returns ErrClosed, also while the first goes on.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	if c.closing {
+	if c.closing.Swap(true) {
 		c.mu.Unlock()
 		return fmt.Errorf("interlock: close: %w", ErrClosed)
 	}
-	c.closing = true
 	limit := c.d.Now().Add(c.ttl) // by then everything has ended by itself
 	c.mu.Unlock()
 
 	c.cancel(ErrClosed) // ends waiting, the heartbeat and the signals
-	for _, n := range c.allLines() {
-		n.dismiss()
-	}
 	var last driver.Instant
-	for _, t := range c.allTickets() {
-		last = max(last, t.wind())
+	for _, q := range c.allQueues() {
+		q.mu.Lock()
+		for n := &q.line; n != nil; n = n.next {
+			n.dismiss()
+		}
+		q.unlock()
+		q.each(func(t *ticket) { last = max(last, t.wind()) })
 	}
-	c.await(last, func() bool { return c.bodies == 0 })
+	c.await(last, &c.bodies)
 	c.leaveAll()
-	c.await(limit, func() bool { return len(c.tickets) == 0 })
+	c.await(limit, &c.tickets)
 
 	c.mu.Lock()
 	c.closed = true
-	sess := c.sess
-	c.sess = nil
 	c.mu.Unlock()
+	sess := c.sess.Swap(nil)
 	var errs []error
 	if sess != nil {
 		errs = append(errs, sess.close(limit))
@@ -82,17 +81,11 @@ func (n *session) close(limit driver.Instant) error {
 	}
 }
 
-// await waits for ok, which is called with c.mu held, but not after the limit.
-func (c *Client) await(limit driver.Instant, ok func() bool) {
+// await waits until there are none of these left, but not after the limit.
+func (c *Client) await(limit driver.Instant, left *atomic.Int64) {
 	timer := time.NewTimer(max(0, limit.Sub(c.d.Now())))
 	defer timer.Stop()
-	for {
-		c.mu.Lock()
-		done := ok()
-		c.mu.Unlock()
-		if done {
-			return
-		}
+	for left.Load() > 0 {
 		select {
 		case <-c.quiet:
 		case <-timer.C:
@@ -101,9 +94,9 @@ func (c *Client) await(limit driver.Instant, ok func() bool) {
 	}
 }
 
-// hush wakes Close if there is nothing left of what it waits for. c.mu is held.
-func (c *Client) hush(left int) {
-	if left > 0 || !c.closing {
+// hush wakes Close if there is nothing left of what it waits for.
+func (c *Client) hush(left int64) {
+	if left > 0 || !c.closing.Load() {
 		return
 	}
 	select {
@@ -124,65 +117,44 @@ func (c *Client) leaveAll() {
 			}
 		})
 	}
-	for _, t := range c.allTickets() {
+	var all []*ticket
+	c.eachTicket(func(t *ticket) { all = append(all, t) })
+	for _, t := range all {
 		tickets <- t
 	}
 	close(tickets)
 	wg.Wait()
 }
 
-func (c *Client) allLines() []*line {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.lines))
-}
-
-func (c *Client) allTickets() []*ticket {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.tickets))
-}
-
 // enterBody notes that a function of Do runs under the ticket.
 func (t *ticket) enterBody() error {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	if t.c.closing {
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	if t.c.closing.Load() {
 		return ErrClosed
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.bodies++
-	t.c.bodies++
+	t.c.bodies.Add(1)
 	return nil
 }
 
 func (t *ticket) leaveBody() {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	t.bodies--
-	t.c.bodies--
-	t.c.hush(t.c.bodies)
+	t.c.hush(t.c.bodies.Add(-1))
 }
 
 // wind ends the contexts that are bound to the ticket's leases, not the leases
 // themselves. It returns the deadline if a function of Do runs under one, also
 // if that was evicted.
 func (t *ticket) wind() (deadline driver.Instant) {
-	t.mu.Lock()
 	t.winding = true
-	var ends []func()
 	for _, l := range t.leases {
-		ends = append(ends, l.endBound(ErrClosed))
+		l.endBound(ErrClosed)
 	}
 	if t.bodies > 0 {
 		deadline = t.deadline
-	}
-	t.mu.Unlock()
-	for _, end := range ends {
-		end()
 	}
 	return deadline
 }
@@ -191,8 +163,8 @@ func (t *ticket) wind() (deadline driver.Instant) {
 // ends with the session.
 func (t *ticket) close() {
 	now := t.c.d.Now()
-	t.mu.Lock()
-	after := t.judge(now)
+	t.q.mu.Lock()
+	t.judge(now)
 	held, fixed, clean := t.state == ticketHeld, t.fixed(), t.bodies == 0
 	taken := (held || t.state == ticketLost) && t.take()
 	forget := taken && (!held || fixed) || t.state == ticketSpent
@@ -200,10 +172,9 @@ func (t *ticket) close() {
 	if fixed {
 		fate = ErrClosed
 	}
-	leases, unbind := oneEach(t.leases), t.endLeases(fate)
-	t.mu.Unlock()
-	after()
-	unbind()
+	leases := oneEach(t.leases)
+	t.endLeases(fate)
+	t.q.unlock()
 	for _, l := range leases {
 		e := Event{Kind: EventReleased, Took: now.Sub(l.g.since)}
 		if fixed {

@@ -94,7 +94,7 @@ func findCycles(ctx context.Context, clients []*Client) ([]deadlock.Cycle, error
 func deadlockOf(c deadlock.Cycle) (d Deadlock) {
 	for _, w := range c {
 		at := w.At.(inspected)
-		by := at.c.queue(driver.Queue{Members: []driver.Member{w.By}, Read: w.Queue.Read})
+		by := at.c.inspect(driver.Queue{Members: []driver.Member{w.By}, Read: w.Queue.Read})
 		b := Blocked{
 			Client: at.c, Name: w.Record.Queue, Kind: cut(w.Queue.Kind, driver.MaxOwner), Units: w.Units,
 			Outside: !at.Names(w.Record.Queue), Owner: cut(w.Owner, driver.MaxOwner), Note: w.Note, Since: dated(w.Since),

@@ -216,7 +216,7 @@ func (e *Election) leaderIn(got driver.Cell, q driver.Queue) (m Member, err erro
 	if err != nil {
 		return m, err
 	}
-	if now := e.c.queue(q); len(now.Holders) > 0 {
+	if now := e.c.inspect(q); len(now.Holders) > 0 {
 		m = now.Holders[0]
 	}
 	if m.ID != "" && m.ID == set.Ticket {

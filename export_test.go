@@ -1,16 +1,10 @@
 package interlock
 
-// Sizes counts what the client remembers: tickets, lines, waiting writers, and tickets that
-// have come to a line, or are still to come, or followers.
-func (c *Client) Sizes() (tickets, lines, writers, waiting int) {
-	c.crowds.mu.Lock()
-	for _, q := range c.crowds.all {
-		waiting += q.came + q.coming.Len()
-	}
-	c.crowds.mu.Unlock()
+// Sizes counts what the client remembers: tickets, queues, and followers.
+func (c *Client) Sizes() (tickets, queues, followers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.tickets), len(c.lines), len(c.writers), waiting + len(c.followers)
+	return int(c.tickets.Load()), len(c.queues), len(c.followers)
 }
 
 const (

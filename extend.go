@@ -80,10 +80,8 @@ func (l *single) extend(ctx context.Context, d time.Duration) error {
 // setEnd moves the end of a ticket with a fixed one. If that is not certain, the
 // lease ends at the earlier time, and the backend may have the ticket until the later.
 func (t *ticket) setEnd(end driver.Instant, spare time.Duration, certain bool) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	deadline := end.Add(-spare)
 	switch {
 	case t.state != ticketHeld:
@@ -93,5 +91,5 @@ func (t *ticket) setEnd(end driver.Instant, spare time.Duration, certain bool) {
 	default:
 		t.end, t.deadline = max(end, t.end), min(deadline, t.deadline)
 	}
-	t.c.lookAt(t.deadline)
+	t.c.reaper.lookAt(t.deadline)
 }

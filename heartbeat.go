@@ -161,7 +161,7 @@ func (n *session) renew(began driver.Instant) error {
 		if r.State == driver.Stray {
 			// Else its Join crossed this renewal, or it is being left, or was: then the
 			// answer may be of the time before.
-			if n.c.ticket(r.ID) == nil && !silent[r.ID] {
+			if n.c.ticket(r.Queue, r.ID) == nil && !silent[r.ID] {
 				n.leaveStray(driver.Ticket{ID: r.ID, Queue: r.Queue})
 			}
 			continue
@@ -172,7 +172,6 @@ func (n *session) renew(began driver.Instant) error {
 		case t == nil:
 		case r.State == driver.Kept:
 			t.extend(r.Proof)
-			t.recall(n.ttl)
 		case r.State == driver.Gone:
 			t.gone(t.vanished())
 		case r.State == driver.Evicted:
@@ -190,33 +189,25 @@ func (n *session) renew(began driver.Instant) error {
 // firstEnd is when the first of the tickets that are held ends, 0 if there is none. One
 // that was granted while a renewal was under way was not named by it.
 func (n *session) firstEnd() (first driver.Instant) {
-	known, _ := n.known()
-	for _, t := range known {
-		t.mu.Lock()
-		if t.state == ticketHeld && !t.fixed() && (first == 0 || t.end < first) {
+	n.c.eachTicket(func(t *ticket) {
+		if t.sess == n && t.state == ticketHeld && !t.fixed() && (first == 0 || t.end < first) {
 			first = t.end
 		}
-		t.mu.Unlock()
-	}
+	})
 	return first
 }
 
 // known lists the tickets that count, by their IDs, and the IDs of the others that the
 // client has.
 func (n *session) known() (known map[string]*ticket, silent map[string]bool) {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	known = make(map[string]*ticket, len(n.c.tickets))
-	for id, t := range n.c.tickets {
+	known, silent = make(map[string]*ticket, n.c.tickets.Load()), map[string]bool{}
+	n.c.eachTicket(func(t *ticket) {
 		if t.renewable(n) {
-			known[id] = t
-			continue
+			known[t.req.ID] = t
+		} else {
+			silent[t.req.ID] = true
 		}
-		if silent == nil {
-			silent = map[string]bool{}
-		}
-		silent[id] = true
-	}
+	})
 	return known, silent
 }
 

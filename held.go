@@ -91,22 +91,13 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 // carries them. Of [All] there are the parts. A lock that [Sticky] keeps without a lease is not held, and a
 // place in line is none. What it returns may have ended by the time that it is looked at.
 func (c *Client) Leases(name string) (leases []*Lease) {
-	c.mu.Lock()
-	var tickets []*ticket
-	for _, t := range c.tickets {
-		if t.name == name {
-			tickets = append(tickets, t)
-		}
-	}
-	c.mu.Unlock()
+	q := c.queue(c.cfg.prefix + name)
+	defer q.leave()
 	var live []*single
-	for _, t := range tickets {
-		t.mu.Lock()
-		after := t.judge(c.d.Now())
+	q.each(func(t *ticket) {
+		t.judge(c.d.Now())
 		live = append(live, t.leases...)
-		t.mu.Unlock()
-		after()
-	}
+	})
 	slices.SortFunc(live, func(a, b *single) int {
 		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.token(), b.token()))
 	})

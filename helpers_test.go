@@ -198,8 +198,8 @@ func nothingLeft(t testing.TB, members ...member) {
 	t.Helper()
 	synctest.Wait()
 	for _, m := range members {
-		if tickets, lines, writers, waiting := m.Sizes(); tickets+lines+writers+waiting > 0 {
-			t.Errorf("left behind: %d tickets, %d lines, %d writers, %d who wait", tickets, lines, writers, waiting)
+		if tickets, queues, followers := m.Sizes(); tickets+queues+followers > 0 {
+			t.Errorf("left behind: %d tickets, %d queues, %d followers", tickets, queues, followers)
 		}
 		for q, err := range m.Admin().Queues(ctx, "") {
 			ok(t, err)

@@ -48,7 +48,7 @@ type Queue struct {
 	Paused time.Time `json:"paused_until,omitzero"`
 }
 
-func (c *Client) queue(q driver.Queue) Queue {
+func (c *Client) inspect(q driver.Queue) Queue {
 	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized, Holders: []Member{}, Waiters: []Member{}}
 	age := c.d.Now().Sub(q.Read)
 	now := time.Now()
@@ -113,7 +113,7 @@ func (a Admin) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error
 			if isReserved(q.Name) {
 				continue
 			}
-			out := a.c.queue(q)
+			out := a.c.inspect(q)
 			if len(late) > 0 && late[0].Name == q.Name {
 				out.Overruns, late = late[0].Overruns, late[1:]
 			}
@@ -190,7 +190,7 @@ func (a Admin) Follow(ctx context.Context, name string) iter.Seq2[Queue, error] 
 				yield(Queue{}, failed("follow", name, err))
 				return
 			}
-			if !yield(a.c.queue(both[0]).overrunBy(a.c.cfg.prefix+name, both[1]), nil) {
+			if !yield(a.c.inspect(both[0]).overrunBy(a.c.cfg.prefix+name, both[1]), nil) {
 				return
 			}
 		}
@@ -245,7 +245,7 @@ func (a Admin) Queue(ctx context.Context, name string) (Queue, error) {
 	if err != nil {
 		return Queue{}, failed("look at", name, err)
 	}
-	out := a.c.queue(both[0])
+	out := a.c.inspect(both[0])
 	out.Name = name
 	return out.overrunBy(a.c.cfg.prefix+name, both[1]), nil
 }

@@ -41,7 +41,7 @@ func TestAMomentThatNoCalendarHas(t *testing.T) {
 	defer c.Close()
 	now := time.Now()
 	for _, at := range []time.Time{now, time.UnixMicro(math.MaxInt64), time.UnixMilli(math.MaxInt64), time.UnixMicro(math.MinInt64), time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)} {
-		q := c.queue(driver.Queue{Name: "q", Members: []driver.Member{{Held: true, Since: at, Left: math.MaxInt64}}})
+		q := c.inspect(driver.Queue{Name: "q", Members: []driver.Member{{Held: true, Since: at, Left: math.MaxInt64}}})
 		if _, err := json.Marshal(q); err != nil {
 			t.Errorf("%v: %v", at, err)
 		}
@@ -64,7 +64,7 @@ func TestALockAsJSON(t *testing.T) {
 		`"id":"g","owner":"","note":"","units":0,"until":U,"fixed":true,"foreign":true`:                   {ID: "g", Foreign: true, Fixed: true},
 		`"id":"w","owner":"","note":"","units":0,"until":U,"fixed":false,"at":"a"`:                        {ID: "w", At: "a"},
 	} {
-		b, _ := json.Marshal(c.queue(driver.Queue{Name: "q", Kind: "mutex", Members: []driver.Member{m}}))
+		b, _ := json.Marshal(c.inspect(driver.Queue{Name: "q", Kind: "mutex", Members: []driver.Member{m}}))
 		got := regexp.MustCompile(`"until":"[^"]*"`).ReplaceAllString(string(b), `"until":U`)
 		if want := map[bool]string{true: `[{` + want + `}],"waiters":[]}`, false: `[],"waiters":[{` + want + `}]}`}[m.Held]; got != `{"name":"q","kind":"mutex","holders":`+want {
 			t.Errorf("%s\nwant %s", got, want)
@@ -79,11 +79,12 @@ func TestACrowdComesSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took, more = 10 * time.Millisecond, 20
 		ctx := t.Context()
-		var c crowds
+		q := &queue{c: &Client{ctx: t.Context()}}
+		q.refs.Add(1)
 		var mu sync.Mutex
 		var came []int
 		join := func(ctx context.Context, n int) {
-			answered, err := c.come(ctx, t.Context(), "q")
+			answered, err := q.joins.begin(ctx, q, &ticket{q: q})
 			if err != nil {
 				return
 			}
@@ -92,6 +93,11 @@ func TestACrowdComesSlowly(t *testing.T) {
 			mu.Unlock()
 			time.Sleep(took)
 			answered()
+		}
+		end := func() {
+			q.mu.Lock()
+			defer q.unlock()
+			q.joins.end(&ticket{q: q, joins: true})
 		}
 		have := func() (n, last int) {
 			synctest.Wait()
@@ -131,10 +137,10 @@ func TestACrowdComesSlowly(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		for range crowded + more/2 + 2 {
-			c.gone("q")
+			end()
 		}
-		if len(c.all) != 0 {
-			t.Errorf("it remembers %+v", c.all["q"])
+		if q.joins.joined+q.joins.coming.Len() != 0 {
+			t.Errorf("it remembers %+v", q.joins)
 		}
 
 		// When few are left, others come together, without a rest.
@@ -146,15 +152,76 @@ func TestACrowdComesSlowly(t *testing.T) {
 			synctest.Wait()
 		}
 		for range crowded - few {
-			c.gone("q")
+			end()
 		}
 		if n, _ := have(); n != crowded+1 {
 			t.Errorf("%d have come though more than few are left", n)
 		}
-		c.gone("q")
+		end()
 		if n, _ := have(); n != crowded+1+crowded-few {
 			t.Errorf("%d have come when few were left, want %d", n, crowded+1+crowded-few)
 		}
 		time.Sleep(time.Hour) // until all have their answers
 	})
+}
+
+// A session that has ended loses the tickets that are listed by then. So none is listed for it later: it would wait
+// for ever.
+func TestNoTicketIsListedForASessionThatHasEnded(t *testing.T) {
+	c, err := New(t.Context(), memlock.NewWorld().Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ended := c.sess.Load()
+	ended.over(driver.ErrSession)
+	q := c.queue("q")
+	defer q.leave()
+	k := c.Mutex("q").ticketAs(q, newID())
+	if err := q.list(k, ended); !errors.Is(err, driver.ErrSession) || c.tickets.Load() != 0 {
+		t.Errorf("%v; %d tickets are listed", err, c.tickets.Load())
+	}
+	if err := k.enroll(t.Context()); err != nil || k.sess == ended {
+		t.Errorf("%v; it is of the session that has ended: %v", err, k.sess == ended)
+	}
+	k.drop()
+}
+
+// A ticket that leaves makes room for another one of the client.
+func TestATicketThatLeavesMakesRoomForAnother(t *testing.T) {
+	c, err := New(t.Context(), memlock.NewWorld().Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q := c.queue("q")
+	defer q.leave()
+	k := c.Mutex("q").ticketAs(q, newID())
+	if err := k.enroll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.joins.begin(t.Context(), q, k); err != nil || q.joins.joined != 1 {
+		t.Fatalf("%v; %d have joined", err, q.joins.joined)
+	}
+	if k.drop(); q.joins.joined != 0 {
+		t.Errorf("%d have joined after the end of all", q.joins.joined)
+	}
+}
+
+// Close waits for the functions of Do that run when it begins, and for no others: none may start after that.
+func TestNoFunctionOfDoStartsOnceCloseHasBegun(t *testing.T) {
+	c, err := New(t.Context(), memlock.NewWorld().Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	lease, err := c.Mutex("m").Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.closing.Store(true)
+	err = lease.do(t.Context(), func(context.Context) error { t.Error("it has started"); return nil })
+	if c.closing.Store(false); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
 }

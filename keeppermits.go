@@ -36,8 +36,8 @@ func (l *Lease) KeepPermits(ctx context.Context, permits int64) error {
 
 // units are those that the lease has.
 func (l *single) units() int64 {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	return l.t.units
 }
 
@@ -62,30 +62,26 @@ func (l *Lease) keepPermits(ctx context.Context, permits int64) error {
 func (l *single) become(units int64) (done bool, err error) {
 	t := l.t
 	now := t.c.d.Now()
-	var n *line
-	t.c.mu.Lock()
-	t.mu.Lock()
-	after := t.judge(now)
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.judge(now)
 	switch {
 	case l.fate.why != nil:
 		err = l.fate.why
 	case units >= t.confirmed:
 		done = true
-	case t.req.Hold > 0 && (!t.sent || t.sess.ended):
+	case t.req.Hold > 0 && (!t.sent || t.sess.ended.Load()):
 		err = errOtherSession
 	case units >= t.units: // asked before, in vain
 	case l.g.leases > 1 || t.live > 1:
 		err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
 	default:
-		n, t.line = t.line, nil
 		t.units = units
-		t.uncount()
-	}
-	t.mu.Unlock()
-	t.c.mu.Unlock()
-	after()
-	if n != nil {
-		n.lost(t)
+		t.q.uncount(t)
+		if n := t.line; n != nil {
+			t.line = nil
+			n.lost(t)
+		}
 	}
 	return done, err
 }
@@ -107,9 +103,9 @@ func (l *single) shrink(ctx context.Context, units int64) error {
 		err := t.shrink(ctx, units)
 		switch {
 		case err == nil:
-			t.mu.Lock()
+			t.q.mu.Lock()
 			t.confirmed = min(t.confirmed, units)
-			t.mu.Unlock()
+			t.q.unlock()
 			return l.err()
 		case t.c.ctx.Err() != nil:
 			return ErrClosed

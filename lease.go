@@ -108,9 +108,9 @@ func (l *Lease) Deadline() time.Time {
 func (l *Lease) left() time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, p := range l.parts() {
-		p.t.mu.Lock()
+		p.t.q.mu.Lock()
 		deadline := p.t.deadline
-		p.t.mu.Unlock()
+		p.t.q.unlock()
 		least = min(least, deadline.Sub(p.t.c.d.Now()))
 	}
 	return least

@@ -12,28 +12,30 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// abandon gives up a ticket that was not obtained, or cannot be used, and returns what it
-// was. It leaves in the background, with a context of its own, as long as it may stand.
-func (t *ticket) abandon() (was ticketState) {
+// giveUpPlace is abandon for a caller without the mutex; t may be nil.
+func (t *ticket) giveUpPlace() (was ticketState) {
 	if t == nil {
 		return ticketLeft
 	}
-	if !t.sent {
-		return t.drop()
-	}
-	t.mu.Lock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	return t.abandon()
+}
+
+// abandon gives up a ticket that was not obtained, or cannot be used, and returns what it
+// was. It leaves in the background, with a context of its own, as long as it may stand.
+func (t *ticket) abandon() (was ticketState) {
 	was = t.state
-	taken, clean := t.take(), !t.unseen(was)
-	t.mu.Unlock()
-	if !taken {
-		return was
-	}
-	stands := max(t.sess.ttl, t.req.Hold)
-	left := t.givenBack(t.c.d.Now().Add(stands), clean)
-	if was != ticketJoining {
-		t.mu.Lock()
-		t.left = left
-		t.mu.Unlock()
+	clean := !t.unseen(was)
+	switch {
+	case !t.take():
+	case !t.sent:
+		t.q.forget(t)
+	default:
+		left := t.givenBack(t.c.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
+		if was != ticketJoining {
+			t.left = left
+		}
 	}
 	return was
 }
@@ -47,9 +49,9 @@ func (t *ticket) awaitAbandoned() {
 	if t == nil {
 		return
 	}
-	t.mu.Lock()
+	t.q.mu.Lock()
 	left := t.left
-	t.mu.Unlock()
+	t.q.unlock()
 	if left != nil {
 		t.await(left, farewell)
 	}
@@ -58,16 +60,13 @@ func (t *ticket) awaitAbandoned() {
 // leaveLost gives back a lost ticket that was taken: nobody works under it any more. The
 // result is closed when that is done.
 func (t *ticket) leaveLost(clean bool) (left <-chan struct{}) {
-	t.mu.Lock()
-	end := t.end
-	t.mu.Unlock()
-	return t.givenBack(end, clean)
+	return t.givenBack(t.end, clean)
 }
 
 // patience is until when a Release waits for the ticket to leave: the backend knows nothing of AtMost.
 func (t *ticket) patience() driver.Instant {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	if t.req.Hold > 0 { // it may last for days
 		return min(t.deadline, t.c.d.Now().Add(t.sess.ttl))
 	}
@@ -112,13 +111,13 @@ func (t *ticket) giveBack(end driver.Instant, clean bool) {
 // holder is to be told that the work is half done. It is repeated until it is confirmed or
 // the lease has run out.
 func (t *ticket) leave(clean bool) error {
-	t.mu.Lock()
+	t.q.mu.Lock()
 	var keep time.Duration
 	if t.keep != 0 {
 		keep = t.keep.Sub(t.c.d.Now())
 	}
 	clean = clean && !t.unseen(ticketHeld)
-	t.mu.Unlock()
+	t.q.unlock()
 	if keep > 0 && (clean || !t.req.ReportDeath) {
 		return t.part(func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.tk, keep) })
 	}
@@ -138,10 +137,7 @@ func (t *ticket) part(call func(context.Context, driver.Session) error) error {
 		t.unregister()
 		return fmt.Errorf("%w: %w", ErrLost, public(err))
 	default:
-		t.mu.Lock()
-		end := t.end
-		t.mu.Unlock()
-		t.expireAt(end) // before that it is no stray: how it ends is known
+		t.expire() // before that it is no stray: how it ends is known
 	}
 	return err
 }
@@ -150,8 +146,8 @@ func (t *ticket) part(call func(context.Context, driver.Session) error) error {
 // the lease has run out meanwhile.
 func (t *ticket) unconfirmed(last error) error {
 	now := t.c.d.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	last = public(last)
 	switch {
 	case t.req.Hold > 0 && now < t.deadline:
@@ -167,18 +163,16 @@ func (t *ticket) unconfirmed(last error) error {
 // errNotTried: the time was over before the first try.
 var errNotTried = errors.New("this process stood still")
 
-// expireAt forgets a ticket that could not be given back when it has ended.
-func (t *ticket) expireAt(end driver.Instant) {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	if t.c.closing {
-		t.forget()
+// expire forgets a ticket that could not be given back when it has ended.
+func (t *ticket) expire() {
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	if t.c.closing.Load() {
+		t.q.forget(t)
 		return
 	}
-	t.mu.Lock()
 	t.spend()
-	t.mu.Unlock()
-	t.c.lookAt(end)
+	t.c.reaper.lookAt(t.end)
 }
 
 // released is written before a ticket goes back and read after one is granted:
@@ -231,7 +225,7 @@ func (t *ticket) exchange(ctx context.Context, limit time.Duration, call func(co
 	if t.req.Hold > 0 {
 		var err error
 		if sess, err = t.c.session(bounded); err != nil {
-			if sess = t.c.lastSession(); sess == nil {
+			if sess = t.c.sess.Load(); sess == nil {
 				return err
 			}
 		}

@@ -165,17 +165,13 @@ func (l *Lock) get(ctx context.Context, try bool) (lease *single, how EventKind,
 		defer call.release()
 		ctx = call
 	}
+	q := l.c.queue(l.queue)
+	defer q.leave()
 	if !l.shares() {
-		lease, err := l.getTicket(ctx, try)
+		lease, err := l.getTicket(ctx, q, try)
 		return lease, EventAcquired, err
 	}
-	n := l.c.line(l)
-	if try && n.shared && n.driving {
-		n.mu.Unlock() // the one who drives may have to wait, a try may not
-		lease, err := l.getTicket(ctx, try)
-		return lease, EventAcquired, err
-	}
-	lease, handed, err := n.acquire(ctx, l, try)
+	lease, handed, err := q.acquire(ctx, l, try)
 	if handed {
 		return lease, EventHandedOver, err
 	}
@@ -183,21 +179,26 @@ func (l *Lock) get(ctx context.Context, try bool) (lease *single, how EventKind,
 }
 
 // getTicket acquires with a ticket of its own.
-func (l *Lock) getTicket(ctx context.Context, try bool) (*single, error) {
+func (l *Lock) getTicket(ctx context.Context, q *queue, try bool) (*single, error) {
 	for {
-		t, err := l.obtain(ctx, nil, nil, try)
+		t, err := l.obtain(ctx, q, nil, nil, try)
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			t.abandon()
+			t.giveUpPlace()
 			if ctx.Err() != nil || errors.Is(err, ErrDeadlock) {
 				t.awaitAbandoned()
 			}
 			return nil, err
 		}
-		lease, err := t.grant(ctx, l, l.c.d.Now())
-		if err == nil { // else the process was stopped just then
+		var lease *single
+		t.judged(func() {
+			if t.state == ticketHeld && !t.winding { // else the process was stopped just then
+				lease = t.newLease(ctx, l, l.c.d.Now())
+			}
+		})
+		if lease != nil {
 			return lease, nil
 		}
 	}

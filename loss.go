@@ -10,20 +10,20 @@ import (
 // extend moves the deadline of a ticket that was renewed.
 func (t *ticket) extend(proof driver.Instant) {
 	now := t.c.d.Now()
-	t.mu.Lock()
-	after := t.judge(now)
+	t.q.mu.Lock()
+	t.judge(now)
 	if t.state == ticketHeld && !t.fixed() {
 		t.end = max(t.end, proof.Add(t.sess.ttl))
 		t.deadline = t.most(t.end.Add(-t.sess.margin))
 		t.doubt, t.heard = nil, now
 	}
-	t.mu.Unlock()
-	after()
+	t.recall(t.sess.ttl)
+	t.q.unlock()
 }
 
 // doubted notes that the ticket may be lost soon, unless an answer has come since.
 func (t *ticket) doubted(err error, since driver.Instant) {
-	t.mu.Lock()
+	t.q.mu.Lock()
 	var leases []*single
 	if t.state == ticketHeld && !t.fixed() && t.heard <= since {
 		if t.doubt == nil {
@@ -32,28 +32,18 @@ func (t *ticket) doubted(err error, since driver.Instant) {
 		t.doubt = err
 	}
 	heard := t.heard
-	t.mu.Unlock()
+	t.q.unlock()
 	if len(leases) > 0 {
 		ago := about(t.c.d.Now().Sub(heard))
 		t.c.tell(EventInDoubt, leases, fmt.Errorf("the last answer came %v ago; %w", ago, public(err)))
 	}
 }
 
-// expire is judge for the reaper.
-func (t *ticket) expire() {
-	now := t.c.d.Now()
-	t.mu.Lock()
-	after := t.judge(now)
-	t.mu.Unlock()
-	after()
-}
-
 // gone loses a ticket that the backend does not have any more.
 func (t *ticket) gone(why error) {
-	t.mu.Lock()
-	after := t.lose(why, false)
-	t.mu.Unlock()
-	after()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.lose(why, false)
 }
 
 // vanished is why the backend does not have the ticket any more.
@@ -67,10 +57,9 @@ func (t *ticket) vanished() error {
 // giveUp loses a ticket that the backend still has: it passes on when every
 // lease has been released, or its time has run out.
 func (t *ticket) giveUp(why error) {
-	t.mu.Lock()
-	after := t.lose(why, true)
-	t.mu.Unlock()
-	after()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.lose(why, true)
 }
 
 // tell emits events that no caller waits for. It does so in the background: a
@@ -90,29 +79,24 @@ func (c *Client) tell(kind EventKind, leases []*single, err error) {
 // want notes that another ticket waits behind this one, and gives it back if it
 // is idle.
 func (t *ticket) want() {
-	t.mu.Lock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	t.wanted = true
-	t.mu.Unlock()
 	t.recall(0)
 }
 
 // recall gives the ticket back if it has been idle for so long.
 func (t *ticket) recall(idle time.Duration) {
-	if n := t.inLine(); n != nil && n.sticky {
+	if n := t.line; n != nil && n.key.sticky {
 		n.recall(t, idle)
 	}
-}
-
-func (t *ticket) inLine() *line {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.line
 }
 
 // revoke passes a request on to the leases. The ticket is not handed on inside
 // the process any more.
 func (t *ticket) revoke() {
-	t.mu.Lock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	t.revoked = true
 	select {
 	case t.asked <- struct{}{}:
@@ -121,6 +105,5 @@ func (t *ticket) revoke() {
 	for _, l := range t.leases {
 		l.signalRevoked()
 	}
-	t.mu.Unlock()
 	t.recall(0)
 }

@@ -25,18 +25,17 @@ func (c *Client) Overruns() int { return int(c.overruns.Load()) }
 
 // enterWork is called for a part of All when a context is bound for work.
 func (l *single) enterWork() {
-	defer l.locked()()
-	l.workBegins()
+	l.t.judged(l.workBegins)
 }
 
 // leaveWork is called for a part of All when the function of a bound context was called.
 func (l *single) leaveWork() {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	l.workEnds()
 }
 
-// workBegins notes work. That which begins after the loss overruns too. t.mu is held.
+// workBegins notes work. That which begins after the loss overruns too.
 func (l *single) workBegins() {
 	l.works++
 	if l.works == 1 && errors.Is(l.fate.why, ErrLost) && !l.given {
@@ -44,7 +43,7 @@ func (l *single) workBegins() {
 	}
 }
 
-// workEnds notes that work has ended. t.mu is held.
+// workEnds notes that work has ended.
 func (l *single) workEnds() {
 	if l.works--; l.works == 0 {
 		l.endOverrun()
@@ -54,8 +53,8 @@ func (l *single) workEnds() {
 // forsake is release for a part of All that is given up though its holder works on.
 func (l *single) forsake(why error) {
 	_ = l.lease.abort()
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	if l.works > 0 {
 		l.overrun(why)
 	}
@@ -63,12 +62,12 @@ func (l *single) forsake(why error) {
 
 // settle ends the overrun of a part that was forsaken: the holder of the whole has released it.
 func (l *single) settle() {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	l.endOverrun()
 }
 
-// endOverrun ends the overrun of the lease, if there is one. t.mu is held.
+// endOverrun ends the overrun of the lease, if there is one.
 func (l *single) endOverrun() {
 	if l.late != nil {
 		close(l.late)
@@ -76,7 +75,7 @@ func (l *single) endOverrun() {
 	}
 }
 
-// overrun watches the work under a lease that was lost. t.mu is held.
+// overrun watches the work under a lease that was lost.
 func (l *single) overrun(why error) {
 	if l.late != nil {
 		return
@@ -84,8 +83,7 @@ func (l *single) overrun(why error) {
 	over := make(chan struct{})
 	l.late = over
 	since := min(l.t.c.d.Now(), l.t.deadline) // a process that was stopped notices the loss late
-	// Client.mu, which background locks, comes before the mutex that is held.
-	go l.t.c.background(func() { l.overruns(over, since, why) })
+	l.t.c.background(func() { l.overruns(over, since, why) })
 }
 
 // overruns tells of the overrun of a lease, each TTL, until it ends, or the client is closed.

@@ -80,7 +80,7 @@ func TestRealCancellations(t *testing.T) {
 			ok(t, lease.Release())
 			eventually(t, "an empty client", func() bool {
 				for _, m := range []member{a, b} {
-					if tickets, lines, writers, waiting := m.Sizes(); tickets+lines+writers+waiting > 0 {
+					if tickets, queues, followers := m.Sizes(); tickets+queues+followers > 0 {
 						return false
 					}
 				}

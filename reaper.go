@@ -15,7 +15,7 @@ type reaper struct {
 	poke  chan struct{}
 	done  chan struct{}
 	end   sync.Once
-	next  atomic.Int64 // when it looks again; never if there is no ticket; written with Client.mu held
+	next  atomic.Int64 // when it looks again; never if there is no ticket
 	stall stall
 }
 
@@ -55,56 +55,60 @@ func (c *Client) reap() {
 // reapOnce ends what is due and returns when to look again, if ever.
 func (c *Client) reapOnce() (driver.Instant, bool) {
 	now := c.d.Now()
-	c.mu.Lock()
-	c.reaper.noteStall(now, c.ttl)
-	next := now.Add(c.ttl / lookout)
-	var due []*ticket
-	for _, t := range c.tickets {
-		at, forget := t.due()
-		switch {
+	ttl := c.TTL()
+	c.reaper.noteStall(now, ttl)
+	next := now.Add(ttl / lookout)
+	c.reaper.next.Store(int64(next)) // before it looks: from now on lookAt makes it sooner
+	c.eachTicket(func(t *ticket) {
+		switch at := t.due(); {
 		case at > now:
-			next = min(next, at)
-		case forget:
-			t.forget()
+			c.reaper.sooner(at)
+		case t.state == ticketHeld:
+			t.judge(now)
 		default:
-			due = append(due, t)
+			t.q.forget(t)
 		}
+	})
+	if c.tickets.Load() > 0 {
+		return driver.Instant(c.reaper.next.Load()), true
 	}
-	idle := len(c.tickets) == 0
-	if idle {
-		next = never
-	}
-	c.reaper.next.Store(int64(next))
-	c.mu.Unlock()
-	for _, t := range due {
-		t.expire()
-	}
-	return next, !idle
-}
-
-// due returns when the reaper has to act, and whether it then only forgets the
-// ticket.
-func (t *ticket) due() (at driver.Instant, forget bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch t.state {
-	case ticketHeld:
-		return t.deadline, false
-	case ticketLost, ticketSpent:
-		return t.end, true
+	c.reaper.next.Store(int64(never))
+	if c.tickets.Load() > 0 { // one that has been listed meanwhile may have been granted before
+		c.reaper.lookAt(next)
 	}
 	return never, false
 }
 
-// lookAt has the reaper look at a deadline in time. c.mu is held.
-func (c *Client) lookAt(at driver.Instant) {
-	r := c.reaper
-	if at >= driver.Instant(r.next.Load()) {
-		return
+// due returns when the reaper has to act.
+func (t *ticket) due() driver.Instant {
+	switch t.state {
+	case ticketHeld:
+		return t.deadline
+	case ticketLost, ticketSpent:
+		return t.end
 	}
-	r.next.Store(int64(at))
-	select {
-	case r.poke <- struct{}{}:
-	default:
+	return never
+}
+
+// lookAt has the reaper look at a deadline in time.
+func (r *reaper) lookAt(at driver.Instant) {
+	if r.sooner(at) {
+		select {
+		case r.poke <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// sooner moves the next look to a time that is before it.
+func (r *reaper) sooner(at driver.Instant) bool {
+	for {
+		next := r.next.Load()
+		if int64(at) >= next {
+			return false
+		}
+		if r.next.CompareAndSwap(next, int64(at)) {
+			return true
+		}
 	}
 }

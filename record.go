@@ -59,8 +59,8 @@ func (r record) note() []byte {
 // record keeps a record of the ticket's overrun until the result is called: one for all leases
 // of the ticket.
 func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	if t.recorded++; t.recorded == 1 {
 		r := record{
 			Queue: t.req.Queue, Kind: t.req.Kind, Capacity: t.req.Capacity, Ticket: t.req.ID, Units: t.units, Token: token,
@@ -68,7 +68,7 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 		}
 		ctx, cancel := context.WithCancel(t.c.ctx)
 		t.unrecord = cancel
-		go t.c.background(func() {
+		t.c.background(func() {
 			t.c.keepRecord(ctx, r.Queue, deadlock.Beside(overrunPrefix, r.Queue), func(int) []byte {
 				r.Age = t.c.d.Now().Sub(since)
 				return r.note()
@@ -76,8 +76,8 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 		})
 	}
 	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		t.q.mu.Lock()
+		defer t.q.unlock()
 		if t.recorded--; t.recorded == 0 {
 			t.unrecord()
 		}
@@ -92,11 +92,13 @@ func (c *Client) keepRecord(ctx context.Context, name, queue string, note func(m
 	b := backoff.Backoff{Most: c.TTL()}
 	made := 0
 	var t, last *ticket
-	defer func() { last.abandon(); t.abandon() }()
+	q := c.queue(queue)
+	defer q.leave()
+	defer func() { last.giveUpPlace(); t.giveUpPlace() }()
 	for ctx.Err() == nil {
 		if t == nil {
 			var err error
-			if t, err = l.newTicket(ctx, nil, true); err != nil {
+			if t, err = l.newTicket(ctx, q, nil, true); err != nil {
 				return
 			}
 			t.isRecord()
@@ -107,14 +109,14 @@ func (c *Client) keepRecord(ctx context.Context, name, queue string, note func(m
 		case err == nil:
 			b = backoff.Backoff{Most: c.TTL()}
 			made++
-			last.abandon()
+			last.giveUpPlace()
 			last = nil
 			if !t.outlasts(ctx) {
 				last, t = t, nil // it was lost with its session, or somebody has removed it, or asks for it
 			}
 			continue
 		case isSessionOver(err), isGone(err), errors.Is(err, errLate):
-			t.abandon()
+			t.giveUpPlace()
 			t = nil
 		case driver.IsPermanent(err), errors.Is(err, ErrClosed):
 			return
@@ -125,8 +127,8 @@ func (c *Client) keepRecord(ctx context.Context, name, queue string, note func(m
 
 // isRecord has the ticket's record hear of it when somebody asks for the ticket.
 func (t *ticket) isRecord() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	t.asked = make(chan struct{}, 1)
 }
 
@@ -143,9 +145,9 @@ func (t *ticket) outlasts(ctx context.Context) bool {
 			return false
 		case <-look.C:
 		}
-		t.mu.Lock()
+		t.q.mu.Lock()
 		held := t.state == ticketHeld
-		t.mu.Unlock()
+		t.q.unlock()
 		if !held {
 			return false
 		}

@@ -41,15 +41,13 @@ var (
 func (l *single) releaseOnce(clean bool) error {
 	t, g := l.t, l.g
 	now := t.c.d.Now()
-	n := t.lock()
-	after := t.judge(now)
+	t.q.mu.Lock()
+	t.judge(now)
 	ended := l.fate.why // before
 	l.given = true
 	l.endOverrun()
-	unbind, others := nothing, nothing
-	var lost []*single
 	if ended == nil {
-		unbind = l.end(ErrReleased)
+		l.end(ErrReleased)
 		t.remove(l)
 	}
 	g.leases--
@@ -58,20 +56,20 @@ func (l *single) releaseOnce(clean bool) error {
 	var p parting
 	if over {
 		t.live--
-		p = t.parting(n, clean, now)
-		if p.taken && t.req.Hold > 0 {
-			lost = t.leases // adopted: what one releases, all lose
-			others = t.endLeases(errByAnother)
+		p = t.parting(clean, now)
+		if p.taken && t.req.Hold > 0 { // adopted: what one releases, all lose
+			t.c.tell(EventLost, t.leases, errByAnother)
+			t.endLeases(errByAnother)
 		}
 	}
-	t.unlock(n)
-	after()
-	unbind()
-	others()
-	t.c.tell(EventLost, lost, errByAnother)
+	var left <-chan struct{}
+	if ended != nil && p.taken {
+		left = t.leaveLost(false) // what was done under it may be half done
+	}
+	t.q.unlock()
 	if ended != nil {
-		if p.taken {
-			t.awaitLeft(t.leaveLost(false)) // what was done under it may be half done
+		if left != nil {
+			t.awaitLeft(left)
 		}
 		if ended == ErrReleased {
 			return errClosedBefore
@@ -85,9 +83,9 @@ func (l *single) releaseOnce(clean bool) error {
 	case p.next != nil:
 		p.next.ready <- struct{}{}
 	case p.rests:
-		n.settle(t, now)
-	case p.taken && p.served:
-		return l.lostAfterAll(n.giveBack(t, clean))
+		p.line.settle(t, now)
+	case p.taken && p.line != nil:
+		return l.lostAfterAll(p.line.giveBack(t, clean))
 	case p.taken:
 		return l.lostAfterAll(t.leave(clean))
 	}
@@ -97,25 +95,24 @@ func (l *single) releaseOnce(clean bool) error {
 // lostAfterAll makes err the lease's fate if it was lost while it was given back.
 func (l *single) lostAfterAll(err error) error {
 	if errors.Is(err, ErrLost) {
-		l.t.mu.Lock()
+		l.t.q.mu.Lock()
 		l.fate.why = err
-		l.t.mu.Unlock()
+		l.t.q.unlock()
 	}
 	return err
 }
 
 // parting is what is left to do when a grant is over and its contexts have ended.
 type parting struct {
-	next   *turn // the ticket was handed on to this one
-	rests  bool  // the line keeps the ticket
-	taken  bool  // the ticket goes back
-	served bool  // it was the line's
+	next  *waiter // the ticket was handed on to this one
+	rests bool    // the line keeps the ticket
+	taken bool    // the ticket goes back
+	line  *line   // that it served; nil if it served none
 }
 
-// parting decides what becomes of the ticket when a grant is over. t.mu is held, and n.mu
-// if n is not nil.
-func (t *ticket) parting(n *line, clean bool, now driver.Instant) (p parting) {
-	switch {
+// parting decides what becomes of the ticket when a grant is over.
+func (t *ticket) parting(clean bool, now driver.Instant) (p parting) {
+	switch n := t.line; {
 	case t.live > 0 && !(t.req.Hold > 0 && t.state == ticketHeld):
 	case t.state == ticketHeld && n != nil && n.t == t:
 		return n.pass(clean, now)
@@ -125,29 +122,7 @@ func (t *ticket) parting(n *line, clean bool, now driver.Instant) (p parting) {
 	return p
 }
 
-// lock locks the ticket, and before it the line that it serves, if any, which it returns.
-func (t *ticket) lock() *line {
-	for {
-		n := t.inLine()
-		if n != nil {
-			n.mu.Lock()
-		}
-		t.mu.Lock()
-		if t.line == n {
-			return n
-		}
-		t.unlock(n)
-	}
-}
-
-func (t *ticket) unlock(n *line) {
-	t.mu.Unlock()
-	if n != nil {
-		n.mu.Unlock()
-	}
-}
-
-// remove takes a lease off the list. t.mu is held.
+// remove takes a lease off the list.
 func (t *ticket) remove(l *single) {
 	last := t.leases[len(t.leases)-1]
 	t.leases[l.at] = last

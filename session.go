@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -26,18 +25,17 @@ type session struct {
 	ctx    context.Context // ends with the session, and when Close begins
 	cancel context.CancelCauseFunc
 
+	ended atomic.Bool
+
 	// Guarded by Client.mu.
-	ended bool
 	heard driver.Instant // when a heartbeat was answered last
 	away  error          // why the last one was not; nil if it was
 }
 
 // paused is how much longer the backend grants nothing, and why; nil if it grants.
 func (c *Client) paused() (left time.Duration, why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sess != nil {
-		left = c.sess.s.Paused.Sub(c.d.Now())
+	if s := c.sess.Load(); s != nil {
+		left = s.s.Paused.Sub(c.d.Now())
 	}
 	if left > 0 {
 		why = fmt.Errorf("nothing is granted for another %v, since the server has lost its locks", left.Round(100*time.Millisecond))
@@ -68,11 +66,12 @@ func (c *Client) install(s *driver.Opened) bool {
 	n.ctx, n.cancel = context.WithCancelCause(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing {
+	if c.closing.Load() {
 		n.cancel(ErrClosed)
 		return false
 	}
-	c.sess, c.sessErr, c.ttl = n, nil, n.ttl
+	c.sess.Store(n)
+	c.sessErr, c.ttl = nil, n.ttl
 	c.announce()
 	c.tasks.Go(n.heartbeat)
 	c.tasks.Go(n.listen)
@@ -96,9 +95,9 @@ func (c *Client) announce() {
 func (c *Client) session(ctx context.Context) (*session, error) {
 	for {
 		c.mu.Lock()
-		s, news, why, closing := c.sess, c.sessNews, c.sessErr, c.closing
+		s, news, why := c.sess.Load(), c.sessNews, c.sessErr
 		c.mu.Unlock()
-		if closing {
+		if c.closing.Load() {
 			return nil, ErrClosed
 		}
 		if s != nil {
@@ -115,13 +114,6 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 			return nil, c.because(ctx, why)
 		}
 	}
-}
-
-// lastSession is for what is given back while the client is being closed.
-func (c *Client) lastSession() *session {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sess
 }
 
 // because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change,
@@ -165,10 +157,10 @@ func (c *Client) beforeRetry(ctx context.Context, b *backoff.Backoff, failed err
 func (c *Client) away() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sess == nil {
-		return c.sessErr
+	if s := c.sess.Load(); s != nil {
+		return s.away
 	}
-	return c.sess.away
+	return c.sessErr
 }
 
 // unanswered is because, of a request that the backend has not answered.
@@ -204,20 +196,17 @@ func (u *unavailable) Is(target error) bool { return target == ErrUnavailable }
 func (n *session) over(err error) {
 	c := n.c
 	c.mu.Lock()
-	n.ended = true
-	if c.sess == n {
-		c.sess, c.sessErr = nil, err
+	n.ended.Store(true) // from now on no ticket of it is listed or granted
+	if c.sess.CompareAndSwap(n, nil) {
+		c.sessErr = err
 		c.announce()
-		if !c.closing {
+		if !c.closing.Load() {
 			c.tasks.Go(func() { c.reopen(n) })
 		}
 	}
-	tickets := slices.Collect(maps.Values(c.tickets))
 	c.mu.Unlock()
 	n.cancel(err)
-	for _, t := range tickets {
-		t.die(n, err)
-	}
+	c.eachTicket(func(t *ticket) { t.die(n, err) })
 }
 
 // reopen replaces the session old by a new one, for as long as that takes.
@@ -279,7 +268,7 @@ func (n *session) deliver(sig driver.Signal) {
 		n.doubt(errors.New("the connection to the backend is in doubt"), n.c.d.Now())
 		return
 	}
-	t := n.c.ticket(sig.ID)
+	t := n.c.ticket(sig.Queue, sig.ID)
 	if t == nil {
 		return
 	}

@@ -47,22 +47,7 @@ func ticketID(id string) string {
 	return ticket
 }
 
-// grant starts a new turn. It fails if the ticket is not held any more.
-func (t *ticket) grant(ctx context.Context, lock *Lock, now driver.Instant) (*single, error) {
-	t.mu.Lock()
-	if after := t.judge(now); t.state != ticketHeld {
-		t.mu.Unlock()
-		t.c.background(after) // it locks the line, as our caller does
-		return nil, ErrLost
-	}
-	defer t.mu.Unlock()
-	if t.winding {
-		return nil, ErrClosed
-	}
-	return t.newLease(ctx, lock, now), nil
-}
-
-// newLease makes a lease of a new turn. t.mu is held.
+// newLease makes a lease of a new turn.
 func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *single {
 	l := &t.first
 	if t.grants > 0 {
@@ -78,7 +63,7 @@ func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *
 	return l
 }
 
-// attach makes l a lease of the ticket. t.mu is held.
+// attach makes l a lease of the ticket.
 func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
 	l.lease.part, l.t, l.lock, l.at = l, t, lock, int32(len(t.leases))
 	if t.c.cfg.observed() {
@@ -96,37 +81,29 @@ func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
 // nest makes another lease of a live grant, if lock wants no more than the lease has. Else
 // it returns what the lease has: 0 if it is over.
 func (l *single) nest(ctx context.Context, lock *Lock) (nested *single, has int64) {
-	defer l.locked()()
+	t := l.t
+	now := t.c.d.Now()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.judge(now)
 	switch {
-	case l.fate.why != nil || l.t.winding:
+	case l.fate.why != nil || t.winding:
 		return nil, 0
-	case !lock.cfg.reentrant || l.t.units < lock.units:
-		return nil, l.t.units
+	case !lock.cfg.reentrant || t.units < lock.units:
+		return nil, t.units
 	}
 	nested = &single{g: l.g}
-	l.t.attach(nested, ctx, lock)
+	t.attach(nested, ctx, lock)
 	if nested.by != nil {
 		nested.by.id = l.by.id
 	}
-	return nested, l.t.units
+	return nested, t.units
 }
 
-// locked locks the ticket and judges its deadline; the result unlocks it.
-func (l *single) locked() (unlock func()) {
-	now := l.t.c.d.Now()
-	l.t.mu.Lock()
-	after := l.t.judge(now)
-	return func() {
-		l.t.mu.Unlock()
-		after()
-	}
-}
-
-// end makes err the lease's fate. t.mu is held; the caller calls the result,
-// which ends the bound contexts, after unlocking.
-func (l *single) end(err error) func() {
+// end makes err the lease's fate, and ends its bound contexts.
+func (l *single) end(err error) {
 	l.fate.end(err)
-	return l.endBound(err)
+	l.endBound(err)
 }
 
 func (l *single) token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
@@ -134,34 +111,34 @@ func (l *single) token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
 func (l *single) exclusive() bool { return l.units() == l.t.req.Capacity }
 
 func (l *single) inDoubt() bool {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	return l.t.doubt != nil
 }
 
-func (l *single) err() error {
-	defer l.locked()()
-	return l.fate.why
+func (l *single) err() (why error) {
+	l.t.judged(func() { why = l.fate.why })
+	return why
 }
 
-func (l *single) ended() <-chan struct{} {
-	defer l.locked()()
-	return l.fate.ended()
+func (l *single) ended() (ended <-chan struct{}) {
+	l.t.judged(func() { ended = l.fate.ended() })
+	return ended
 }
 
 func (l *single) askedFor() <-chan struct{} {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	return l.fate.askedFor(l.t.revoked)
 }
 
 func (l *single) isRevoked() bool {
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
 	return l.t.revoked
 }
 
-// signalRevoked tells all who asked that the lock is asked for. t.mu is held.
+// signalRevoked tells all who asked that the lock is asked for.
 func (l *single) signalRevoked() {
 	for b := l.fate.bound.first; b != nil; b = b.next {
 		if b.asked != nil {

@@ -43,7 +43,7 @@ func (r *reaper) stalled(after, now driver.Instant, ttl time.Duration) time.Dura
 	return 0
 }
 
-// overdue says in one line why the deadline has passed. t.mu is held.
+// overdue says in one line why the deadline has passed.
 func (t *ticket) overdue(now driver.Instant) error {
 	if t.fixed() {
 		return errors.New("its time is over")
@@ -59,7 +59,7 @@ func (t *ticket) overdue(now driver.Instant) error {
 }
 
 // silence says how long ago the last answer came, and for how long this process stood still
-// since, if it did. t.mu is held.
+// since, if it did.
 func (t *ticket) silence(now driver.Instant) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "the last answer came %v ago", about(now.Sub(t.heard)))

@@ -7,7 +7,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// The life of a ticket. Its state is written in this file only, with ticket.mu held, and
+// The life of a ticket. Its state is written in this file only, with the mutex of its queue held, and
 // whoever finds something out about a ticket under that mutex acts upon it before letting
 // go:
 //
@@ -29,10 +29,10 @@ const (
 	ticketSpent // it was given back in vain: the backend may have it until end
 )
 
-// queued notes that the backend has the ticket in its queue. t.mu is held.
+// queued notes that the backend has the ticket in its queue.
 func (t *ticket) queued(tk driver.Ticket) { t.state, t.tk = ticketQueued, tk }
 
-// held notes the grant. It reports false if the ticket has been taken. t.mu is held.
+// held notes the grant. It reports false if the ticket has been taken.
 func (t *ticket) held(tk driver.Ticket) bool {
 	if t.state > ticketQueued {
 		return false
@@ -42,37 +42,44 @@ func (t *ticket) held(tk driver.Ticket) bool {
 }
 
 // lose ends all leases; stands says that the backend still has the ticket. If nobody works
-// under it any more, it is taken at once. t.mu is held; the caller calls the result after
-// unlocking.
-func (t *ticket) lose(why error, stands bool) (after func()) {
+// under it any more, it is taken at once.
+func (t *ticket) lose(why error, stands bool) {
 	if t.state != ticketHeld {
-		return nothing
+		return
 	}
 	t.state = ticketLost
-	leases := t.leases
-	unbind := t.endLeases(fmt.Errorf("%w: %w", ErrLost, public(why)))
+	leases, q := t.leases, t.q
+	t.endLeases(fmt.Errorf("%w: %w", ErrLost, public(why)))
 	unused, clean := t.live == 0, !t.unseen(ticketHeld)
 	if unused || !stands {
 		t.take()
 	}
-	n := t.line
-	return func() {
-		unbind()
-		if n != nil {
-			n.lost(t)
+	q.then(func() {
+		q.mu.Lock()
+		if t.line != nil {
+			t.line.lost(t)
 		}
 		switch {
 		case !stands:
-			t.unregister()
+			q.forget(t)
 		case unused:
 			t.leaveLost(clean)
 		}
+		q.unlock()
 		t.c.tell(EventLost, leases, why)
-	}
+	})
+}
+
+// judged calls f with the mutex, after the deadline was judged.
+func (t *ticket) judged(f func()) {
+	now := t.c.d.Now()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.judge(now)
+	f()
 }
 
 // take reports whether the caller is now the one who gives the ticket back or forgets it.
-// t.mu is held.
 func (t *ticket) take() bool {
 	if t.state >= ticketLeft {
 		return false
@@ -82,45 +89,33 @@ func (t *ticket) take() bool {
 }
 
 // spend keeps a ticket that was taken, and could not be given back, until it ends: before
-// that it is no stray. t.mu is held.
+// that it is no stray.
 func (t *ticket) spend() { t.state = ticketSpent }
 
-// judge loses the ticket if its deadline has passed. t.mu is held; the caller
-// calls the result after unlocking.
-func (t *ticket) judge(now driver.Instant) (after func()) {
-	if t.state != ticketHeld || now < t.deadline {
-		return nothing
+// judge loses the ticket if its deadline has passed.
+func (t *ticket) judge(now driver.Instant) {
+	if t.state == ticketHeld && now >= t.deadline {
+		t.lose(t.overdue(now), true)
 	}
-	return t.lose(t.overdue(now), true)
 }
 
 func nothing() {}
 
-// endLeases makes err the fate of all leases. t.mu is held; the caller calls the result,
-// which ends the bound contexts, after unlocking.
-func (t *ticket) endLeases(err error) (unbind func()) {
-	if len(t.leases) == 0 {
-		return nothing
-	}
-	ends := make([]func(), 0, len(t.leases))
+// endLeases makes err the fate of all leases.
+func (t *ticket) endLeases(err error) {
 	lost := errors.Is(err, ErrLost)
 	for _, l := range t.leases {
 		if lost && l.works > 0 {
 			l.overrun(err)
 		}
-		ends = append(ends, l.end(err))
+		l.end(err)
 	}
 	t.leases = nil
-	return func() {
-		for _, end := range ends {
-			end()
-		}
-	}
 }
 
 // unseen reports whether the ticket may bring news of a holder that died, which nobody has
 // seen: then it goes back as if its own holder had died. was is the state in which it was
-// taken. t.mu is held.
+// taken.
 func (t *ticket) unseen(was ticketState) bool {
 	if was < ticketHeld { // it may have been granted, and nobody knows
 		return t.req.ReportDeath

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,18 +14,13 @@ import (
 
 // ticket is a place in a queue of the backend, together with the local leases
 // that it serves: one at a time if it is exclusive, many if it is shared.
-//
-// Locks are taken in the order line.mu, Client.mu, ticket.mu, and none is held
-// during a call of the backend or of the user.
 type ticket struct {
-	c      *Client
-	name   string
-	sess   *session
-	req    driver.Request // Retry is of the goroutine that obtains the ticket
-	sent   bool           // a Join was sent; of the goroutine that obtains the ticket
-	writer bool           // one of Client.writers; guarded by Client.mu
-
-	crowd atomic.Bool // it is one of Client.crowds
+	c    *Client
+	q    *queue
+	name string
+	sess *session
+	req  driver.Request // Retry is of the goroutine that obtains the ticket
+	sent bool           // a Join was sent; of the goroutine that obtains the ticket
 
 	// Most tickets need no more than these, and are one allocation with them.
 	calls  [2]bounded
@@ -37,9 +30,13 @@ type ticket struct {
 
 	extending chan struct{} // holds a value while an Extend is under way
 
-	came uint64 // of Client.arrivals, if it is one of them
+	// The rest is guarded by the mutex of the queue.
+	prev, next *ticket // in the queue
+	listed     bool
+	writer     bool   // it is one of queue.writers
+	came       uint64 // of queue.arrivals, if it is a writer's
+	joins      bool   // queue.joins counts it
 
-	mu        sync.Mutex
 	line      *line       // hands it on inside the process; nil if it serves one lease
 	state     ticketState // see state.go
 	units     int64       // as requested, or what a Downgrade or KeepPermits has left
@@ -78,14 +75,14 @@ func newID() string {
 }
 
 // newTicket makes a ticket of the current session with a new identity.
-func (l *Lock) newTicket(ctx context.Context, n *line, try bool) (*ticket, error) {
-	t := l.ticketAs(newID())
+func (l *Lock) newTicket(ctx context.Context, q *queue, n *line, try bool) (*ticket, error) {
+	t := l.ticketAs(q, newID())
 	t.line, t.req.NoWait = n, try
 	return t, t.enroll(ctx)
 }
 
-func (l *Lock) ticketAs(id string) *ticket {
-	t := &ticket{c: l.c, name: l.name, units: l.units, confirmed: l.units, req: driver.Request{
+func (l *Lock) ticketAs(q *queue, id string) *ticket {
+	t := &ticket{c: l.c, q: q, name: l.name, units: l.units, confirmed: l.units, req: driver.Request{
 		ID: id, Queue: l.queue, Kind: l.kind, Units: l.units, Capacity: l.capacity,
 		Hold: l.cfg.hold, ReportDeath: l.cfg.reportDeath,
 	}}
@@ -100,76 +97,23 @@ func (l *Lock) ticketAs(id string) *ticket {
 	return t
 }
 
-// errTaken: the client has a ticket with this ID.
-var errTaken = errors.New("the ticket is known")
-
-// enroll makes the ticket known to the client, as one of the current session.
+// enroll lists the ticket in its queue, as one of the current session.
 func (t *ticket) enroll(ctx context.Context) error {
-	c := t.c
 	for {
-		sess, err := c.session(ctx)
-		if err != nil {
+		sess, err := t.c.session(ctx)
+		if err == nil {
+			err = t.q.list(t, sess)
+		}
+		if !isSessionOver(err) {
 			return err
 		}
-		c.mu.Lock()
-		ok, taken := c.sess == sess, c.tickets[t.req.ID] != nil
-		if ok && !taken {
-			t.register(sess)
-		}
-		c.mu.Unlock()
-		switch {
-		case taken:
-			return errTaken
-		case ok:
-			return nil
-		}
-	}
-}
-
-// register is called with Client.mu held.
-func (t *ticket) register(sess *session) {
-	t.sess = sess
-	t.c.tickets[t.req.ID] = t
-	if t.req.Kind == driver.RWMutex && t.req.Units == t.req.Capacity {
-		t.writer, t.came = true, t.c.arrivals.Add(1)
-		t.c.writers[t.req.Queue] = append(t.c.writers[t.req.Queue], t)
 	}
 }
 
 func (t *ticket) unregister() {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	t.forget()
-}
-
-// forget is unregister with Client.mu held.
-func (t *ticket) forget() {
-	if t.c.tickets[t.req.ID] != t {
-		return
-	}
-	delete(t.c.tickets, t.req.ID)
-	t.isNoneOfACrowd()
-	t.uncount()
-	t.c.hush(len(t.c.tickets))
-}
-
-// uncount notes that the ticket keeps readers out no more. Client.mu is held.
-func (t *ticket) uncount() {
-	if !t.writer {
-		return
-	}
-	t.writer = false
-	left := slices.DeleteFunc(t.c.writers[t.req.Queue], func(w *ticket) bool { return w == t })
-	t.c.writers[t.req.Queue] = left
-	if len(left) == 0 {
-		delete(t.c.writers, t.req.Queue)
-	}
-}
-
-func (c *Client) ticket(id string) *ticket {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tickets[id]
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.q.forget(t)
 }
 
 // obtain waits until it has a ticket that is held, beginning with t unless that
@@ -177,18 +121,17 @@ func (c *Client) ticket(id string) *ticket {
 // overcome until ctx ends; with try it makes one try, another if its ticket came to
 // nothing. The ticket that comes with an error may stand at the backend: obtain it
 // again, or abandon it.
-func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticket, error) {
+func (l *Lock) obtain(ctx context.Context, q *queue, n *line, t *ticket, try bool) (*ticket, error) {
 	var b backoff.Backoff
 	var last error
 	own, unexplained := l, 0
 	for {
 		if t == nil {
 			var err error
-			if t, err = l.newTicket(ctx, n, try); err != nil {
+			if t, err = l.newTicket(ctx, q, n, try); err != nil {
 				return nil, err
 			}
 		}
-		n.asks(t)
 		step, over := l.beginWait(ctx, t)
 		err := t.reach(step)
 		why := context.Cause(step)
@@ -211,7 +154,7 @@ func (l *Lock) obtain(ctx context.Context, n *line, t *ticket, try bool) (*ticke
 			}
 			return t, l.c.because(ctx, last)
 		case errors.Is(err, errLate):
-			t.abandon()
+			t.giveUpPlace()
 			t = nil
 		case isSessionOver(err):
 			t.sess.over(err)
@@ -278,17 +221,16 @@ func (t *ticket) outlive(err error) (was ticketState) {
 	if t.req.Hold == 0 || !t.sent || isGone(err) {
 		return t.drop()
 	}
-	return t.abandon()
+	return t.giveUpPlace()
 }
 
 // drop forgets the ticket and returns what it was.
 func (t *ticket) drop() (was ticketState) {
-	t.mu.Lock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	was = t.state
-	taken := t.take()
-	t.mu.Unlock()
-	if taken {
-		t.unregister()
+	if t.take() {
+		t.q.forget(t)
 	}
 	return was
 }
@@ -298,16 +240,22 @@ func (t *ticket) reach(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t.mu.Lock()
+	t.q.mu.Lock()
 	joining := t.state == ticketJoining
-	t.mu.Unlock()
+	if t.line != nil {
+		t.line.asking = t
+	}
+	t.q.unlock()
 	if joining {
-		came, err := t.come(ctx)
-		if err != nil {
-			return err
+		answered := nothing
+		if !t.sent && !t.req.NoWait {
+			var err error
+			if answered, err = t.q.joins.begin(ctx, t.q, t); err != nil {
+				return err
+			}
 		}
 		tk, err := t.join(ctx)
-		came()
+		answered()
 		if err != nil {
 			return err
 		}
@@ -323,25 +271,6 @@ func (t *ticket) reach(ctx context.Context) error {
 	return t.hold(tk)
 }
 
-// come waits until the Join may be sent, if many others wait and it may wait, too.
-func (t *ticket) come(ctx context.Context) (came func(), err error) {
-	if t.sent || t.req.NoWait {
-		return nothing, nil
-	}
-	came, err = t.c.crowds.come(ctx, t.c.ctx, t.req.Queue)
-	if err == nil {
-		t.crowd.Store(true)
-	}
-	return came, err
-}
-
-// isNoneOfACrowd is called when the ticket is held, or has left.
-func (t *ticket) isNoneOfACrowd() {
-	if t.crowd.CompareAndSwap(true, false) {
-		t.c.crowds.gone(t.req.Queue)
-	}
-}
-
 func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
 	call := t.bound(ctx, callTimeout(t.sess.ttl))
 	defer call.release()
@@ -351,8 +280,8 @@ func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
 	if err != nil || tk.Held {
 		return tk, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	t.queued(tk)
 	return tk, nil
 }
@@ -379,21 +308,14 @@ func (t *ticket) bound(ctx context.Context, limit time.Duration) *bounded {
 
 // stands reports whether the backend has said that the ticket is in line.
 func (t *ticket) stands() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	return t.state == ticketQueued
 }
 
-// unanswered reports whether the backend has said nothing of the ticket yet.
-func (t *ticket) unanswered() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.state == ticketJoining
-}
-
 func (t *ticket) current() driver.Ticket {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	return t.tk
 }
 
@@ -406,24 +328,22 @@ func (t *ticket) hold(tk driver.Ticket) error {
 	}
 	released.Load()
 	now := t.c.d.Now()
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.q.mu.Lock()
+	defer t.q.unlock()
 	switch end := tk.Proof.Add(ttl); {
-	case t.c.closing:
+	case t.c.closing.Load():
 		return ErrClosed
-	case t.sess.ended && t.req.Hold == 0:
+	case t.sess.ended.Load() && t.req.Hold == 0:
 		return driver.ErrSession
 	case end.Add(-spare) <= now:
 		return errLate
 	case !t.held(tk):
 		return driver.ErrGone
 	default:
-		t.isNoneOfACrowd()
+		t.q.joins.end(t)
 		t.since, t.heard, t.end = now, now, end
 		t.deadline = t.most(end.Add(-spare))
-		t.c.lookAt(t.deadline)
+		t.c.reaper.lookAt(t.deadline)
 		if !t.fixed() {
 			t.sess.hasten(end)
 		}
@@ -431,7 +351,7 @@ func (t *ticket) hold(tk driver.Ticket) error {
 	}
 }
 
-// most is the deadline that another one becomes by AtMost. t.mu is held.
+// most is the deadline that another one becomes by AtMost.
 func (t *ticket) most(deadline driver.Instant) driver.Instant {
 	if t.atMost > 0 {
 		return min(deadline, t.since.Add(t.atMost))
@@ -439,7 +359,7 @@ func (t *ticket) most(deadline driver.Instant) driver.Instant {
 	return deadline
 }
 
-// fixed reports a held ticket that ends by itself. t.mu is held.
+// fixed reports a held ticket that ends by itself.
 func (t *ticket) fixed() bool { return t.req.Hold > 0 && t.state == ticketHeld }
 
 // renewable reports whether a renewal of session n is to name the ticket. One
@@ -447,18 +367,12 @@ func (t *ticket) fixed() bool { return t.req.Hold > 0 && t.state == ticketHeld }
 // its absence would prove nothing. One with a fixed end is named, whatever
 // session it is of, to hear whether somebody else has ended it.
 func (t *ticket) renewable(n *session) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	return t.fixed() || t.sess == n && (t.state == ticketQueued || t.state == ticketHeld)
 }
 
 // die loses the ticket with its session n, unless it has a fixed end.
 func (t *ticket) die(n *session, why error) {
-	t.mu.Lock()
-	after := nothing
 	if t.sess == n && !t.fixed() {
-		after = t.lose(why, false)
+		t.lose(why, false)
 	}
-	t.mu.Unlock()
-	after()
 }

@@ -12,7 +12,7 @@ import (
 // whole is the lease of [All]: it has a lease of each part. A binding in the lease of each part
 // tells it when that ends, and when another asks for the part.
 //
-// Its mutex is locked under that of a ticket. So nothing is asked of a part while it is held.
+// Its mutex may be locked under the mutex of a queue. So nothing is asked of a part while it is held.
 type whole struct {
 	lease Lease // what its holder has
 	lock  *Lock

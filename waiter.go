@@ -5,46 +5,46 @@ import (
 	"sync"
 )
 
-// turn is one goroutine that waits in a line.
-type turn struct {
+// waiter is one goroutine that waits in a line.
+type waiter struct {
 	ctx   context.Context
 	lock  *Lock
 	ready chan struct{} // has a value once it is its turn
 
-	// Guarded by line.mu until it is its turn.
-	prev, next *turn
+	// Guarded by the mutex of the queue until it is its turn.
+	prev, next *waiter
 	waiting    bool
-	came       uint64  // of Client.arrivals, in a line of readers
+	came       uint64  // of queue.arrivals, in a line of readers
 	closed     bool    // the client is closed
 	lease      *single // its lease; nil: it drives
 	old        *ticket // of one who drives: to be given back first
 }
 
-// spareTurns are those of one client: the channels of a simulated world cannot
+// spareWaiters serve one client: the channels of a simulated world cannot
 // be used in another.
-type spareTurns struct{ pool sync.Pool }
+type spareWaiters struct{ pool sync.Pool }
 
-func (s *spareTurns) get(ctx context.Context, l *Lock) *turn {
-	w, ok := s.pool.Get().(*turn)
+func (s *spareWaiters) get(ctx context.Context, l *Lock) *waiter {
+	w, ok := s.pool.Get().(*waiter)
 	if !ok {
-		w = &turn{ready: make(chan struct{}, 1)}
+		w = &waiter{ready: make(chan struct{}, 1)}
 	}
 	w.ctx, w.lock = ctx, l
 	return w
 }
 
 // put is called by the waiter, after it has received from ready.
-func (s *spareTurns) put(w *turn) {
-	*w = turn{ready: w.ready}
+func (s *spareWaiters) put(w *waiter) {
+	*w = waiter{ready: w.ready}
 	s.pool.Put(w)
 }
 
-// turns are those who wait, first come, first served.
-type turns struct{ first, last *turn }
+// waiters are those who wait, first come, first served.
+type waiters struct{ first, last *waiter }
 
-func (q *turns) empty() bool { return q.first == nil }
+func (q *waiters) empty() bool { return q.first == nil }
 
-func (q *turns) push(w *turn) {
+func (q *waiters) push(w *waiter) {
 	w.waiting, w.prev = true, q.last
 	if q.last == nil {
 		q.first = w
@@ -54,7 +54,7 @@ func (q *turns) push(w *turn) {
 	q.last = w
 }
 
-func (q *turns) remove(w *turn) {
+func (q *waiters) remove(w *waiter) {
 	if w.prev == nil {
 		q.first = w.next
 	} else {

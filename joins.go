@@ -1,0 +1,110 @@
+package interlock
+
+import (
+	"container/list"
+	"context"
+	"time"
+)
+
+// joins bounds how many tickets of this client join a queue. Each that joins, and each that
+// gives up, costs the backend an exchange, and releases wait behind those. A ticket
+// behind many others of the same client is not served for a while, and need not hurry. So
+// when enough of them stand there, others join one at a time, with a rest after each that
+// is the longer the slower the backend is. When few are left, since they were granted or
+// left, as many join together as are enough: their Joins can share exchanges. A ticket
+// that gives up before it has joined costs nothing. The mutex of the queue guards it.
+type joins struct {
+	joined int       // tickets whose Join was sent, which are not held and have not left
+	coming list.List // a channel for each that is still to join, in order
+	slow   bool      // one joins though enough have, or rests after that
+}
+
+const (
+	crowded = 64          // tickets are enough
+	few     = crowded / 2 // tickets are not
+	rest    = 4           // times as long as a Join has taken
+)
+
+// begin waits until the Join of a ticket may be sent. Unless it returns an error, answered is to be called
+// when that has an answer, and end when the ticket is held, or has left.
+func (j *joins) begin(ctx context.Context, q *queue, t *ticket) (answered func(), err error) {
+	q.mu.Lock()
+	if j.joined < crowded && j.coming.Len() == 0 {
+		j.joined++
+		t.joins = true
+		q.unlock()
+		return nothing, nil
+	}
+	turn := make(chan bool, 1)
+	at := j.coming.PushBack(turn)
+	j.admit()
+	q.unlock()
+	callerOf(ctx).waits()
+	var slow bool
+	select {
+	case slow = <-turn:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-q.c.ctx.Done():
+		err = ErrClosed
+	}
+	q.mu.Lock()
+	defer q.unlock()
+	if err != nil {
+		select {
+		case slow = <-turn: // at the same moment
+			j.joined--
+			j.slow = j.slow && !slow
+		default:
+			j.coming.Remove(at)
+		}
+		j.admit()
+		return nil, err
+	}
+	t.joins = true
+	if !slow {
+		return nothing, nil
+	}
+	sent := time.Now()
+	return func() { j.rest(q, rest*time.Since(sent)) }, nil
+}
+
+// rest has the next one join after a while.
+func (j *joins) rest(q *queue, d time.Duration) {
+	q.refs.Add(1)
+	time.AfterFunc(d, func() {
+		defer q.leave()
+		q.mu.Lock()
+		defer q.unlock()
+		j.slow = false
+		j.admit()
+	})
+}
+
+// end is called when the ticket is held, or has left.
+func (j *joins) end(t *ticket) {
+	if t.joins {
+		t.joins = false
+		j.joined--
+		j.admit()
+	}
+}
+
+// admit lets those join who may.
+func (j *joins) admit() {
+	if j.joined <= few {
+		for j.joined < crowded && j.coming.Len() > 0 {
+			j.call(false)
+		}
+	}
+	if !j.slow && j.coming.Len() > 0 {
+		j.slow = true
+		j.call(true)
+	}
+}
+
+// call lets the first of those join that are still to join.
+func (j *joins) call(slow bool) {
+	j.joined++
+	j.coming.Remove(j.coming.Front()).(chan bool) <- slow
+}

@@ -1,0 +1,216 @@
+package interlock
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// queue is all that this client has in one queue of the backend: its tickets with their leases, the goroutines that
+// wait for one of these (line), and the tickets that are still to join (joins).
+//
+// One mutex guards all of it. A method of these types that does not lock it is called with it. Client.mu and that of
+// whole may be locked under it, and no call of the backend or of the user is made under it: what follows from a
+// change and makes such a call, or locks again, is put off by then, and done by unlock.
+//
+// A ticket is listed here if and only if the backend may have it.
+type queue struct {
+	c    *Client
+	name string       // as the backend knows it
+	refs atomic.Int32 // of calls and tickets; without any it is not in Client.queues
+
+	mu       sync.Mutex
+	effects  []func()
+	tickets  *ticket // the first that is listed; the others follow it, in the order in which they were listed
+	last     *ticket
+	writers  int    // tickets of the writer's side, which keep out readers that come after them
+	arrivals uint64 // counts writers' tickets and readers who wait in a line
+	joins    joins
+	line     line // the first; the others follow it
+}
+
+// queue finds or makes the queue of a name. leave is to be called once for it.
+func (c *Client) queue(name string) *queue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queues[name]
+	if q == nil {
+		if n := len(c.unused); n > 0 {
+			q, c.unused = c.unused[n-1], c.unused[:n-1]
+		} else {
+			q = &queue{c: c}
+		}
+		q.name = name
+		c.queues[name] = q
+	}
+	q.refs.Add(1)
+	return q
+}
+
+// mostUnused is how many queues are kept for other names: most locks are acquired and released by one goroutine, and
+// need a queue for that time. What is left of a queue that is unused is a mutex, which leases that have ended go on
+// using.
+const mostUnused = 64
+
+// leave notes that a call or a ticket needs the queue no more.
+func (q *queue) leave() {
+	if q.refs.Add(-1) > 0 {
+		return
+	}
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	if q.refs.Load() == 0 && q.c.queues[q.name] == q { // nobody has found it meanwhile
+		delete(q.c.queues, q.name)
+		if len(q.c.unused) < mostUnused {
+			q.c.unused = append(q.c.unused, q)
+		}
+	}
+}
+
+// allQueues are those that have tickets, and perhaps others.
+func (c *Client) allQueues() []*queue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*queue, 0, len(c.queues))
+	for _, q := range c.queues {
+		all = append(all, q)
+	}
+	return all
+}
+
+// eachTicket calls f for each ticket of the client, with the mutex of its queue held.
+func (c *Client) eachTicket(f func(*ticket)) {
+	for _, q := range c.allQueues() {
+		q.each(f)
+	}
+}
+
+// each calls f for each ticket, with the mutex held.
+func (q *queue) each(f func(*ticket)) {
+	q.mu.Lock()
+	defer q.unlock()
+	for t := q.tickets; t != nil; {
+		next := t.next // f may take it off the list
+		f(t)
+		t = next
+	}
+}
+
+// ticket finds a ticket of this client; nil if there is none.
+func (c *Client) ticket(queue, id string) *ticket {
+	q := c.queue(queue)
+	defer q.leave()
+	q.mu.Lock()
+	defer q.unlock()
+	return q.ticket(id)
+}
+
+func (q *queue) ticket(id string) *ticket {
+	t := q.tickets
+	for t != nil && t.req.ID != id {
+		t = t.next
+	}
+	return t
+}
+
+// then has f called when the mutex is free.
+func (q *queue) then(f func()) { q.effects = append(q.effects, f) }
+
+// unlock frees the mutex, and does what was put off.
+func (q *queue) unlock() {
+	effects := q.effects
+	q.effects = nil
+	q.mu.Unlock()
+	for _, f := range effects {
+		f()
+	}
+}
+
+// errTaken: the client has a ticket with this ID.
+var errTaken = errors.New("the ticket is known")
+
+// list adds a ticket as one of a session. One that has ended loses the tickets that are listed by then, and has perhaps done so.
+func (q *queue) list(t *ticket, sess *session) error {
+	q.mu.Lock()
+	defer q.unlock()
+	switch {
+	case q.ticket(t.req.ID) != nil:
+		return errTaken
+	case sess.ended.Load():
+		return driver.ErrSession
+	}
+	t.sess, t.listed, t.prev = sess, true, q.last
+	if q.last == nil {
+		q.tickets = t
+	} else {
+		q.last.next = t
+	}
+	q.last = t
+	q.refs.Add(1)
+	q.c.tickets.Add(1)
+	if t.req.Kind == driver.RWMutex && t.req.Units == t.req.Capacity {
+		q.arrivals++
+		t.writer, t.came = true, q.arrivals
+		q.writers++
+	}
+	return nil
+}
+
+// forget takes a ticket off the list: the backend does not have it any more.
+func (q *queue) forget(t *ticket) {
+	if !t.listed {
+		return
+	}
+	if t.prev == nil {
+		q.tickets = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		q.last = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.listed, t.prev, t.next = false, nil, nil
+	q.uncount(t)
+	q.joins.end(t)
+	q.c.hush(q.c.tickets.Add(-1))
+	q.leave()
+}
+
+// uncount notes that the ticket keeps readers out no more.
+func (q *queue) uncount(t *ticket) {
+	if t.writer {
+		t.writer = false
+		q.writers--
+	}
+}
+
+// firstWriter is the arrival of the first ticket that waits for the writer's side; none comes as late as its result
+// if there is none.
+func (q *queue) firstWriter() uint64 {
+	for t := q.tickets; t != nil; t = t.next {
+		if t.writer && t.state <= ticketQueued {
+			return t.came
+		}
+	}
+	return ^uint64(0)
+}
+
+// lineOf finds or makes the line in which goroutines wait for this lock.
+func (q *queue) lineOf(l *Lock) *line {
+	key := lineKey{l.kind, l.units, l.capacity, l.cfg.reportDeath, l.cfg.sticky}
+	n := &q.line
+	for n.q != nil && n.key != key {
+		if n.next == nil {
+			n.next = &line{}
+		}
+		n = n.next
+	}
+	if n.q == nil {
+		n.q, n.key, n.shared = q, key, !l.exclusive()
+	}
+	return n
+}
