@@ -17,7 +17,7 @@ OUTSIDE := "$$PWD/bench" "$$PWD/adapter/adaptertest"
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint built unit race alone cross install modules bench mutants soak fuzz release dist reproducible third-party clean
+.PHONY: test packages check fmt lint built unit race alone cross install modules bench mutants soak fuzz release dist snapshot release-files reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -38,8 +38,9 @@ packages:
 fmt:
 	@files="$$(gofmt -l .)"; test -z "$$files" || { echo "not formatted (gofmt -w):"; echo "$$files"; exit 1; } >&2
 
-lint:
+lint: bin/goreleaser
 	.ci/words
+	bin/goreleaser check -q
 	$(GO) vet work
 	$(TOOLS) $(GO) vet ./...
 	$(TOOLS) $(GO) build -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
@@ -155,17 +156,37 @@ modules:
 release: test race
 	$(TOOLS) $(GO) run ./release '$(VERSION)'
 
-# The command as it is released, from HEAD: make dist VERSION=v1.2.3 on its tag gives the same
-# files to everybody who has the same Go. It needs no network once the modules are there.
-dist:
-	$(TOOLS) $(GO) run ./dist '$(VERSION)' ../../dist $(TARGETS)
+# The command as it is released, by GoReleaser (.goreleaser.yaml): make dist VERSION=v1.2.3 on its tag gives the same
+# files to all who have the same Go, and signs their checksums. make snapshot is the same from HEAD, without a tag
+# and a signature. Neither publishes anything, and neither needs a network once the modules are there.
+RELEASER := bin/goreleaser release --clean --skip=publish,announce
+dist: bin/goreleaser bin/cyclonedx-gomod release-files
+	GORELEASER_CURRENT_TAG='$(VERSION)' $(RELEASER) $(DISTFLAGS)
+snapshot: bin/goreleaser bin/cyclonedx-gomod release-files
+	$(RELEASER),sign --snapshot $(DISTFLAGS)
 
-# Two builds in different folders, for this machine only.
-reproducible:
-	$(TOOLS) $(GO) run ./dist reproducible ../../bin/dist "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)"
+# What is in an archive beside the binary.
+release-files:
+	rm -rf bin/release && mkdir -p bin/release
+	$(GO) run -ldflags='-X main.release=$(VERSION)' ./cmd/interlock man >bin/release/interlock.1
+	$(TOOLS) $(GO) run ./licences texts $(TARGETS) >../../bin/release/THIRD_PARTY.txt
+
+# Two snapshots, in different folders: are all files the same?
+reproducible: bin/goreleaser bin/cyclonedx-gomod
+	@rm -rf bin/twice && mkdir -p bin/twice && for folder in bin/twice/a 'bin/twice/another folder'; do \
+		git clone -q . "$$folder" && mkdir "$$folder/bin" && ln bin/goreleaser bin/cyclonedx-gomod "$$folder/bin"; \
+		$(MAKE) -C "$$folder" snapshot; \
+	done
+	diff bin/twice/*/dist/SHA256SUMS && rm -rf bin/twice
+
+# Versions that the module proxy serves whole. The next one of GoReleaser needs a module that it does not serve.
+bin/goreleaser:
+	GOBIN='$(CURDIR)/bin' GOWORK=off $(GO) install github.com/goreleaser/goreleaser/v2@v2.16.0
+bin/cyclonedx-gomod:
+	GOBIN='$(CURDIR)/bin' GOWORK=off $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 third-party:
-	$(TOOLS) $(GO) run ./dist -table $(TARGETS) >../../THIRD_PARTY.md
+	$(TOOLS) $(GO) run ./licences table $(TARGETS) >../../THIRD_PARTY.md
 
 clean:
 	rm -rf bin dist

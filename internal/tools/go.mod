@@ -7,10 +7,7 @@ tool (
 	honnef.co/go/tools/cmd/staticcheck
 )
 
-require (
-	github.com/CycloneDX/cyclonedx-go v0.12.0
-	golang.org/x/mod v0.41.0
-)
+require golang.org/x/mod v0.41.0
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect

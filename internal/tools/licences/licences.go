@@ -133,8 +133,8 @@ func writeTable(w io.Writer, targets []string) error {
 	fmt.Fprint(w, `# Third-party modules
 
 These are built into the command, on one platform or another. A program that uses the library has those of
-them that its backends need. `+"`make third-party`"+` writes this list; `+"`make dist`"+` puts the texts of the licences
-beside the binaries.
+them that its backends need. `+"`make third-party`"+` writes this list; a release has the texts of the licences beside
+the binary.
 
 | module | version | licence | source |
 |---|---|---|---|
@@ -156,19 +156,21 @@ beside the binaries.
 	return nil
 }
 
-// writeLicences writes all texts.
-func writeLicences(to string, all []module) error {
-	var b strings.Builder
-	b.WriteString("The interlock command contains these modules of other projects.\n")
+func writeTexts(w io.Writer, targets []string) error {
+	all, err := modules(targets)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(w, "The interlock command contains these modules of other projects.\n")
 	for _, m := range all {
-		fmt.Fprintf(&b, "\n%s\n%s %s, %s, %s\n", strings.Repeat("=", 80), m.Path, m.Version, m.licence, m.source())
+		fmt.Fprintf(w, "\n%s\n%s %s, %s, %s\n", strings.Repeat("=", 80), m.Path, m.Version, m.licence, m.source())
 		for _, name := range m.files {
 			text, err := os.ReadFile(name)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&b, "\n%s\n\n%s\n", filepath.Base(name), strings.TrimSpace(string(text)))
+			fmt.Fprintf(w, "\n%s\n\n%s\n", filepath.Base(name), strings.TrimSpace(string(text)))
 		}
 	}
-	return os.WriteFile(to, []byte(b.String()), 0o644)
+	return nil
 }
