@@ -159,7 +159,7 @@ release: test race
 # The command as it is released, by GoReleaser (.goreleaser.yaml): make dist VERSION=v1.2.3 on its tag gives the same
 # files to all who have the same Go, and signs their checksums. make snapshot is the same from HEAD, without a tag
 # and a signature. Neither publishes anything, and neither needs a network once the modules are there.
-RELEASER := bin/goreleaser release --clean --skip=publish,announce
+RELEASER := PATH="$$PWD/bin:$$PATH" bin/goreleaser release --clean --skip=publish,announce
 dist: bin/goreleaser bin/cyclonedx-gomod release-files
 	GORELEASER_CURRENT_TAG='$(VERSION)' $(RELEASER) $(DISTFLAGS)
 snapshot: bin/goreleaser bin/cyclonedx-gomod release-files
