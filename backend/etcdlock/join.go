@@ -81,6 +81,7 @@ func (l *look) newcomer(ctx context.Context, t *ticket, got *clientv3.TxnRespons
 	if far {
 		q.Keys = any.Keys
 		l.add(s.sample(t.queue, t.key), func(r *pb.RangeResponse) {
+			q.at = l.revision
 			sampled := false
 			if front, sampled = s.someInFront(t, &any, r); !sampled {
 				l.first = t.Order
@@ -233,7 +234,11 @@ func (l *look) agree(ctx context.Context, t *ticket) error {
 		case v.By == nil: // none is in front, or these say another number, and leave by themselves
 			return nil
 		}
+		comes := t.key != ""
 		stand := []clientv3.Cmp{stands(v.By)}
+		if comes {
+			stand = append(stand, stands(t)) // else another one may hold by now
+		}
 		if t.Kind == driver.Semaphore { // by a number that is set by then they may hold
 			stand = append(stand, clientv3.Compare(clientv3.ModRevision(l.s.floor(t.queue)), "=", q.Written))
 		}
@@ -252,8 +257,14 @@ func (l *look) agree(ctx context.Context, t *ticket) error {
 		}
 		*q = queue{line: line{Line: keys.Line[*ticket]{Kept: q.Kept}}, mark: q.mark, told: true, keeps: true, semaphore: q.semaphore}
 		l.front(t.queue)
-		if err := l.batch.run(ctx); err != nil {
+		if comes {
+			l.get(t.key, func(all kvs) { comes = len(all) > 0 && all[0].CreateRevision == t.Order })
+		}
+		switch err := l.batch.run(ctx); {
+		case err != nil:
 			return err
+		case t.key != "" && !comes:
+			return l.s.gone(ctx, l.session)
 		}
 	}
 	return nil // they are in front

@@ -176,21 +176,14 @@ func (t *ticket) knows(tag uint64) {
 	t.Stays = t.Stays || t.sure
 }
 
-// line is the front of a queue, and what the queue keeps, as they were at one revision.
+// line is the front of a queue, and what the queue keeps, as they were at one revision. Read further at a later one, a
+// ticket that was removed meanwhile would be held beside the next one, and the number of permits could be another one.
 type line struct {
 	keys.Line[*ticket]
-	at int64 // that revision; 0: it is not known
+	at int64 // that revision; 0: the latest one
 }
 
 type place = keys.Place[*ticket]
-
-// asOf notes at which revision a line was read. Only of permits the rest must be of the same: their number
-// can be lowered in between.
-func (ln *line) asOf(revision int64) {
-	if len(ln.Keys) == 0 || ln.Keys[0].Kind == driver.Semaphore {
-		ln.at = revision
-	}
-}
 
 // readLine adds keys to a line.
 func (l layout) readLine(ln *line, queue string, r *pb.RangeResponse) {

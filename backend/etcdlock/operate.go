@@ -85,7 +85,7 @@ func (s *store) Raise(ctx context.Context, name string, least uint64) error {
 		if name != "" {
 			b.add(s.front(name, 0, perPage, true), func(r *pb.RangeResponse) {
 				s.readLine(&ln, name, r)
-				ln.asOf(b.revision)
+				ln.at = b.revision
 			})
 		}
 		if err := b.run(ctx); err != nil {

@@ -314,7 +314,7 @@ func (l *look) front(name string) *queue {
 	l.add(l.s.front(name, 0, perFront, true), func(r *pb.RangeResponse) {
 		q.read = l.revision
 		l.s.readLine(&q.line, name, r)
-		q.asOf(l.revision)
+		q.at = l.revision
 	})
 	return q
 }

@@ -296,8 +296,11 @@ func TestWhatHoldsBeyondTheNumber(t *testing.T) {
 	noError(t, p.s.Keep(t.Context(), p.o, *far, time.Minute))
 	p.resize(2)
 	last := p.join(1, 2, exchange.Waiting)
-	if w := p.s.watches.all[ofTicket(last.ID)]; w.key != p.s.queue("q") || w.end == "" {
-		t.Errorf("it watches %s to %q", w.key, w.end)
+	for range 2 {
+		if w := p.s.watches.all[ofTicket(last.ID)]; w.key != p.s.queue("q") || w.end == "" {
+			t.Errorf("it watches %s to %q", w.key, w.end)
+		}
+		p.is(exchange.Waiting, last) // a look, which reads the front first
 	}
 	other := begun(t, p.s)
 	errtest.Is(t, p.s.Keep(t.Context(), other, exchange.Ref{Queue: "q", ID: far.ID}, time.Hour), nil, "another session")
@@ -368,6 +371,33 @@ func TestWhoComesToHoldBySetPermitsIsNotRemoved(t *testing.T) {
 	})
 	p.join(1, 5, exchange.Held)
 	p.shows(7, true, true, true)
+}
+
+// Promise: a ticket that is removed while another one is expelled for it does not hold beside the next one.
+func TestATicketThatIsRemovedWhileItExpelsIsNotHeld(t *testing.T) {
+	for what, others := range map[string]bool{"it alone": false, "the others, too": true} {
+		t.Run(what, func(t *testing.T) {
+			p := newPermits(t)
+			first := p.join(1, 5, exchange.Held)
+			odd, j := p.late(1, 7), p.request(4, 5)
+			p.before(2, func() { // it has found the odd one
+				remove := []string{j.ID}
+				if others {
+					remove = []string{odd.ID, j.ID}
+					p.leave(first)
+				}
+				for _, id := range remove {
+					errtest.Must(p.s.Ask(t.Context(), "q", id, driver.Force))(t)
+				}
+				if others {
+					p.join(4, 5, exchange.Held)
+				}
+			})
+			if st, err := p.s.Join(t.Context(), j); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("two hold four of five permits: %+v, %v", st, err)
+			}
+		})
+	}
 }
 
 // Promise: a ticket whose Join was refused, since it says another number, and that stands all the same, since the answer was lost, does not hold,

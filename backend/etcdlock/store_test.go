@@ -478,6 +478,38 @@ func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	}
 }
 
+// Promise: a waiter that is removed while its line is read page by page is not held beside one that has come then.
+func TestAWaiterThatIsRemovedWhileItsLineIsReadIsNotHeld(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, lent(t))
+	o, ctx := begun(t, s), t.Context()
+	join := func(units int64, want exchange.State) exchange.Ref {
+		t.Helper()
+		j := mutex(o)
+		j.Kind, j.Units, j.Capacity, j.ReportDeath = driver.RWMutex, units, driver.RWCapacity, false
+		joins(ctx, t, s, j, want)
+		return exchange.Ref{Queue: "q", ID: j.ID}
+	}
+	var front []exchange.Ref
+	for range perFront {
+		front = append(front, join(1, exchange.Held))
+	}
+	front = append(front, join(driver.RWCapacity, exchange.Waiting))
+	waiter, kv := join(1, exchange.Waiting), s.kv
+	s.watches.drop(ofTicket(waiter.ID))
+	s.kv = &beforeTxn{KV: kv, n: 3, do: func() { // its session, the first ones, the others
+		s.kv = kv
+		errtest.Must(s.Ask(ctx, "q", waiter.ID, driver.Evict))(t)
+		for _, r := range front {
+			errtest.Must(s.Leave(ctx, exchange.Leave{Session: o, Ref: r, Clean: true}))(t)
+		}
+		join(driver.RWCapacity, exchange.Held)
+	}}
+	if st, err := s.Look(ctx, o, []exchange.Ref{waiter}); err != nil || st[0].State == exchange.Held {
+		t.Errorf("a reader and a writer hold: %+v, %v", st, err)
+	}
+}
+
 // Promise: the end of a session leaves no ticket behind, also if one is evicted, or changed after its eviction, at
 // the same moment.
 func TestTheEndOfASessionLeavesNoTicketBehind(t *testing.T) {
@@ -519,11 +551,11 @@ func TestANewcomerTakesOneExchangeInAShortQueue(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))
 	o, other := begun(t, s), begun(t, s)
-	join := func(j exchange.Join, want exchange.State, most uint64) {
+	join := func(j exchange.Join, want exchange.State, exchanges uint64) {
 		t.Helper()
 		before := s.Exchanges()
 		st, err := s.Join(t.Context(), j)
-		if n := s.Exchanges() - before; err != nil || st.State != want || n > most {
+		if n := s.Exchanges() - before; err != nil || st.State != want || n != exchanges || st.Tag&tagWaited != 0 { // else its Leave writes more
 			t.Errorf("it is %+v, %v, after %d exchanges", st, err, n)
 		}
 	}

@@ -10,7 +10,7 @@ type Verdict[T Keyed] struct {
 	Expel   []T  // these are to leave: they intrude, and were not granted
 
 	// By is the reason: a key in front, or the number of permits if it is the zero value. The change that expels makes
-	// sure that this still stands.
+	// sure that this still stands, and the newcomer: removed meanwhile, it would be held beside the next one.
 	By T
 }
 
