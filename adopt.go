@@ -85,7 +85,7 @@ func (t *ticket) adopt(ctx context.Context, lock *Lock) (*single, error) {
 	defer t.q.unlock()
 	t.judge(now)
 	switch {
-	case t.winding:
+	case t.c.closing.Load():
 		return nil, ErrClosed
 	case t.state != ticketHeld:
 		return nil, ErrLost

@@ -50,7 +50,7 @@ func (l *single) bind(b *binding) (why error) {
 			b.entered = true
 			l.workBegins()
 		}
-		if why = l.fate.why; why == nil && l.t.winding {
+		if why = l.fate.why; why == nil && l.t.c.closing.Load() {
 			why = ErrClosed
 		}
 		if why == nil {
@@ -69,12 +69,6 @@ func (l *single) watch(b *binding) (why error) {
 		}
 	})
 	return why
-}
-
-func (l *single) isWinding() bool {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	return l.t.winding
 }
 
 func (l *single) unbind(b *binding) {

@@ -149,7 +149,6 @@ func (t *ticket) leaveBody() {
 // themselves. It returns the deadline if a function of Do runs under one, also
 // if that was evicted.
 func (t *ticket) wind() (deadline driver.Instant) {
-	t.winding = true
 	for _, l := range t.leases {
 		l.endBound(ErrClosed)
 	}

@@ -116,7 +116,7 @@ func (q *queue) acquire(ctx context.Context, l *Lock, try bool) (lease *single, 
 // serve grants from the ticket at hand, if that can serve now.
 func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *single {
 	t := n.t
-	if t == nil || n.writerWaits() || !t.usable(n, now) || t.winding || !n.shared && t.live > 0 {
+	if t == nil || n.writerWaits() || !t.usable(n, now) || !n.shared && t.live > 0 {
 		return nil
 	}
 	n.idle = false
@@ -186,7 +186,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*sing
 			}
 			return nil, err
 		}
-		if t.judge(t.since); t.state != ticketHeld || t.winding { // it was lost just then
+		if t.judge(t.since); t.state != ticketHeld || q.c.closing.Load() { // it was lost just then
 			q.unlock()
 			t = nil
 			continue
@@ -247,7 +247,7 @@ func (n *line) admit(t *ticket) {
 	}
 	now, writer := n.q.c.d.Now(), n.q.firstWriter()
 	for w := n.waiters.first; w != nil && w.came < writer; w = n.waiters.first {
-		if !t.sound(now) || t.winding || t.grants >= maxHandovers {
+		if !t.sound(now) || t.grants >= maxHandovers {
 			return
 		}
 		n.waiters.remove(w)
@@ -311,7 +311,7 @@ func (n *line) dismiss() {
 func (n *line) pass(clean bool, now driver.Instant) (p parting) {
 	t := n.t
 	p.line = n
-	if clean && t.usable(n, now) && !t.winding {
+	if clean && t.usable(n, now) {
 		if w := n.waiters.first; w != nil {
 			n.waiters.remove(w)
 			w.lease = t.newLease(w.ctx, w.lock, now)
@@ -393,9 +393,9 @@ func (t *ticket) usable(n *line, now driver.Instant) bool {
 	return now.Sub(t.since) < maxHandoverTime
 }
 
-// sound reports whether the ticket is held, and nothing is wrong with it.
+// sound reports whether the ticket is held, and nothing is wrong with it or the client.
 func (t *ticket) sound(now driver.Instant) bool {
-	return t.state == ticketHeld && now < t.deadline && t.doubt == nil && !t.revoked
+	return t.state == ticketHeld && now < t.deadline && t.doubt == nil && !t.revoked && !t.c.closing.Load()
 }
 
 // writerWaits reports whether this client has a ticket for the writer's side,

@@ -194,7 +194,7 @@ func (l *Lock) getTicket(ctx context.Context, q *queue, try bool) (*single, erro
 		}
 		var lease *single
 		t.judged(func() {
-			if t.state == ticketHeld && !t.winding { // else the process was stopped just then
+			if t.state == ticketHeld && !t.c.closing.Load() { // else the process was stopped just then
 				lease = t.newLease(ctx, l, l.c.d.Now())
 			}
 		})

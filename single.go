@@ -87,7 +87,7 @@ func (l *single) nest(ctx context.Context, lock *Lock) (nested *single, has int6
 	defer t.q.unlock()
 	t.judge(now)
 	switch {
-	case l.fate.why != nil || t.winding:
+	case l.fate.why != nil || t.c.closing.Load():
 		return nil, 0
 	case !lock.cfg.reentrant || t.units < lock.units:
 		return nil, t.units

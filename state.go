@@ -7,17 +7,20 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// The life of a ticket. Its state is written in this file only, with the mutex of its queue held, and
-// whoever finds something out about a ticket under that mutex acts upon it before letting
-// go:
+// The life of a ticket. Its state is written in this file only, with the mutex of its queue, and what is found out
+// about a ticket under that mutex is acted upon before it is free.
 //
-//		joining → queued → held → lost → left
+//		what          from                  to
+//		queued        joining               queued
+//		held          joining, queued       held
+//		lose          held                  lost; left at once if no function works under it, or the backend does not have it
+//		take          all before left       left
+//		spend         left                  spent
 //
 //	  - The goroutine that obtains the ticket brings it to held.
-//	  - A loss ends all leases. The ticket stays lost until they have been released: their
+//	  - Leases are not ended only while it is held. A lost ticket stays lost until all of them have been released: their
 //	    holders may still be at work.
-//	  - Whoever takes the ticket, and nobody else, gives it back to the backend or forgets
-//	    it. Any state but the last can come before that.
+//	  - One caller takes the ticket. It alone gives it back to the backend, or forgets it.
 type ticketState uint8
 
 const (
@@ -30,7 +33,11 @@ const (
 )
 
 // queued notes that the backend has the ticket in its queue.
-func (t *ticket) queued(tk driver.Ticket) { t.state, t.tk = ticketQueued, tk }
+func (t *ticket) queued(tk driver.Ticket) {
+	if t.state == ticketJoining {
+		t.state, t.tk = ticketQueued, tk
+	}
+}
 
 // held notes the grant. It reports false if the ticket has been taken.
 func (t *ticket) held(tk driver.Ticket) bool {

@@ -53,7 +53,6 @@ type ticket struct {
 	bodies    int            // functions of Do that run under it
 	wanted    bool           // another ticket waits behind it
 	revoked   bool
-	winding   bool            // Close has ended the bound contexts
 	asked     chan struct{}   // of a record: has a value once somebody asks for it; else nil
 	recorded  int             // leases that overrun, for which a record is kept
 	unrecord  func()          // ends the record

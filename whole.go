@@ -54,7 +54,7 @@ func (w *whole) partEnded(s *single, b *binding) {
 	switch err := s.watch(b); {
 	case err != nil:
 		w.lose(s, err)
-	case s.isWinding():
+	case s.t.c.closing.Load():
 		w.wind(s)
 	}
 }
@@ -65,10 +65,10 @@ func (w *whole) lose(s *single, err error) {
 	switch kept := s.t.req.Hold > 0; {
 	case errors.Is(err, ErrLost):
 		err = ofPart(s.t.name, err)
-	case s.isWinding() && kept: // it goes on without its client
+	case s.t.c.closing.Load() && kept: // it goes on without its client
 		w.end(ofPart(s.t.name, ErrClosed))
 		return
-	case s.isWinding():
+	case s.t.c.closing.Load():
 		err = fmt.Errorf("%w: %w", ErrLost, ofPart(s.t.name, ErrClosed))
 	default:
 		err = fmt.Errorf("%w: %s was released alone", ErrLost, printable(s.t.name))

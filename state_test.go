@@ -1,0 +1,150 @@
+package interlock
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// What may follow what in the life of a ticket: the table of state.go.
+var lives = map[ticketState][]ticketState{
+	ticketJoining: {ticketQueued, ticketHeld, ticketLeft},
+	ticketQueued:  {ticketHeld, ticketLeft},
+	ticketHeld:    {ticketLost, ticketLeft},
+	ticketLost:    {ticketLeft},
+	ticketLeft:    {ticketSpent},
+}
+
+// Tickets to which things happen in random order: a ticket goes no other way than the table says, a lease has ended
+// if and only if its ticket is not held or it was released, one caller takes the ticket, and in the end nothing is
+// left of it.
+func TestALifeOfATicketInAnyOrder(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			c, err := New(t.Context(), memlock.NewWorld().Driver())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			lock := c.Semaphore("q", 3)
+			if r.IntN(3) == 0 {
+				lock = c.Semaphore("q", 3, ExpiresAfter(c.TTL()))
+			}
+			q := c.queue(lock.queue)
+			defer q.leave()
+			k := lock.ticketAs(q, newID())
+			if err := k.enroll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			k.sent = true
+			var all []*single // its leases
+			released := map[*single]bool{}
+			taken := 0
+			var log []string
+			was := k.state
+			steps := map[string]func(){
+				"queued": func() { k.queued(k.tk) },
+				"held": func() {
+					tk := driver.Ticket{ID: k.req.ID, Queue: q.name, Held: true, Token: 1, Proof: c.d.Now()}
+					q.unlock()
+					err := k.hold(tk)
+					q.mu.Lock()
+					if holds := was <= ticketQueued; holds != (err == nil) {
+						t.Errorf("held: %v", err)
+					}
+				},
+				"lease": func() {
+					if k.state == ticketHeld {
+						all = append(all, k.newLease(t.Context(), lock, c.d.Now()))
+					}
+				},
+				"release": func() {
+					if len(all) > 0 {
+						l := all[r.IntN(len(all))]
+						released[l] = true
+						q.unlock()
+						c.background(func() { _ = l.lease.Release() })
+						synctest.Wait()
+						q.mu.Lock()
+					}
+				},
+				"gone":    func() { k.lose(errForgotten, false) },
+				"evicted": func() { k.lose(ErrEvicted, true) },
+				"late":    func() { k.judge(k.deadline + 1) },
+				"doubt":   func() { k.doubt = errors.New("no answer") },
+				"revoked": func() { k.revoked = true },
+				"abandon": func() {
+					if k.live == 0 {
+						k.abandon()
+					}
+				},
+				"take": func() {
+					if k.live == 0 && k.take() {
+						taken++
+						q.then(k.unregister)
+					}
+				},
+				"time": func() {
+					q.unlock()
+					time.Sleep(c.TTL() / 4)
+					synctest.Wait()
+					q.mu.Lock()
+				},
+			}
+			names := []string{"queued", "held", "held", "lease", "lease", "release", "gone", "evicted", "late", "doubt", "revoked", "abandon", "take", "time"}
+			for range 12 {
+				name := names[r.IntN(len(names))]
+				q.mu.Lock()
+				was = k.state
+				steps[name]()
+				log = append(log, fmt.Sprintf("%s %d>%d", name, was, k.state))
+				several := name == "time" || name == "release" // may go several steps of the table
+				if k.state != was && !slices.Contains(lives[was], k.state) && !(several && follows(was, k.state)) {
+					t.Errorf("no ticket goes this way")
+				}
+				if loses := name == "gone" || name == "evicted" || name == "late"; loses && was != ticketHeld && k.state != was {
+					t.Errorf("what is not held is lost")
+				}
+				for _, l := range all {
+					if ended := l.fate.why != nil; ended != (k.state != ticketHeld || released[l]) {
+						t.Errorf("a lease has ended: %v (%v), released: %v", ended, l.fate.why, released[l])
+					}
+				}
+				if !k.listed && k.state < ticketLeft {
+					t.Error("the backend may have it, and the client has forgotten it")
+				}
+				q.unlock()
+				synctest.Wait()
+			}
+			if taken > 1 {
+				t.Errorf("it was taken %d times", taken)
+			}
+			for _, l := range all {
+				_ = l.lease.Release()
+			}
+			k.giveUpPlace()
+			time.Sleep(2 * c.TTL())
+			synctest.Wait()
+			if k.listed || k.live != 0 || c.tickets.Load() != 0 {
+				t.Errorf("it is listed still: %v, with %d grants", k.listed, k.live)
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d: %s", seed, strings.Join(log, ", "))
+			}
+		})
+	}
+}
+
+// follows reports whether a ticket can go from one state to another, with others in between.
+func follows(from, to ticketState) bool {
+	return slices.ContainsFunc(lives[from], func(s ticketState) bool { return s == to || follows(s, to) })
+}
