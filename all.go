@@ -299,7 +299,7 @@ func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 // queue has their tickets.
 func (w *whole) isOneOf(ctx context.Context, p *Lock, held []int) bool {
 	call := p.c.call(ctx)
-	defer call.release()
+	defer call.Release()
 	q, err := p.c.look(call, p.name)
 	if err != nil {
 		return false // it is found out at another attempt

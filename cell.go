@@ -46,7 +46,7 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 func (v cell) request(ctx context.Context, f func(context.Context) error) error {
 	return v.repeat(ctx, func(ctx context.Context) error {
 		call := v.c.call(ctx)
-		defer call.release()
+		defer call.Release()
 		return f(call)
 	}, func(ctx context.Context, last error) error {
 		if last == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bounded"
 )
 
 // Client is one member: it has one session with the backend and one heartbeat,
@@ -54,8 +55,8 @@ func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, err
 		reaper:    newReaper(),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	call := bound(ctx, openTimeout)
-	defer call.release()
+	call := bounded.New(ctx, openTimeout)
+	defer call.Release()
 	s, err := c.d.Open(call, driver.SessionOptions{TTL: cfg.ttl, Owner: cfg.owner})
 	if err != nil {
 		c.cancel(ErrClosed)
@@ -93,7 +94,9 @@ func (c *Client) isClosed() bool {
 
 // call bounds one exchange: a third of the TTL is a heartbeat's time, and a
 // reply that has not come by then is taken for lost.
-func (c *Client) call(ctx context.Context) *bounded { return bound(ctx, callTimeout(c.cfg.ttl)) }
+func (c *Client) call(ctx context.Context) *bounded.Context {
+	return bounded.New(ctx, callTimeout(c.cfg.ttl))
+}
 
 // openTimeout bounds the opening of a session by a backend that does not answer.
 const openTimeout = 10 * time.Second

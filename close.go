@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bounded"
 )
 
 // Close ends waiting and every context that is bound to a lease, with the
@@ -67,8 +68,8 @@ const closeTries = 6
 // limit only once more: a session that is not closed runs out.
 func (n *session) close(limit driver.Instant) error {
 	most := callTimeout(n.ttl)
-	call := bound(context.Background(), min(most, max(most/4, limit.Sub(n.c.d.Now()))))
-	defer call.release()
+	call := bounded.New(context.Background(), min(most, max(most/4, limit.Sub(n.c.d.Now()))))
+	defer call.Release()
 	var b backoff.Backoff
 	for try := 1; ; try++ {
 		err := n.s.Close(call)

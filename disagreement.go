@@ -12,7 +12,7 @@ import (
 // are, if the backend tells.
 func (l *Lock) disagreement(ctx context.Context, err error) error {
 	call := l.c.call(ctx)
-	defer call.release()
+	defer call.Release()
 	q, unknown := l.c.d.Follow(call, l.queue, "")
 	if unknown == nil && q.Resized && (q.Kind != l.kind || q.Capacity != l.capacity) {
 		return fmt.Errorf("%w: this is %s, and by SetPermits it is %s", err, shape(l.kind, l.capacity), shape(q.Kind, q.Capacity))

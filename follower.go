@@ -235,12 +235,12 @@ func (f *follower) read(ctx context.Context) (cell driver.Cell, queue driver.Que
 		defer func() { f.said(tried(err)) }()
 		call := c.call(ctx)
 		cell, err = c.d.Load(call, f.v.key)
-		call.release()
+		call.Release()
 		if err != nil {
 			return err
 		}
 		call = c.call(ctx)
-		defer call.release()
+		defer call.Release()
 		queue, err = c.d.Follow(call, c.named(f.v.name).key, "")
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/bounded"
 )
 
 // beats is how many heartbeats come in a TTL.
@@ -215,8 +216,8 @@ func (n *session) known() (known map[string]*ticket, silent map[string]bool) {
 // still has, such as one whose Join arrived after its Leave.
 func (n *session) leaveStray(t driver.Ticket) {
 	n.c.background(func() {
-		call := bound(n.ctx, callTimeout(n.ttl))
-		defer call.release()
+		call := bounded.New(n.ctx, callTimeout(n.ttl))
+		defer call.Release()
 		_ = n.s.Leave(call, t, true) // else the next renewal reports it again
 	})
 }

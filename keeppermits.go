@@ -7,6 +7,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bounded"
 )
 
 // Permits is how many permits of a semaphore the lease has: those it was acquired with, or those
@@ -124,7 +125,7 @@ func (l *single) shrink(ctx context.Context, units int64) error {
 }
 
 func (t *ticket) shrink(ctx context.Context, units int64) error {
-	call := bound(ctx, callTimeout(t.sess.ttl))
-	defer call.release()
+	call := bounded.New(ctx, callTimeout(t.sess.ttl))
+	defer call.Release()
 	return t.sess.s.Shrink(call, t.tk, units)
 }

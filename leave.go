@@ -220,7 +220,7 @@ const lastTries = 5 * time.Millisecond
 // the ticket outlives sessions.
 func (t *ticket) exchange(ctx context.Context, limit time.Duration, call func(context.Context, driver.Session) error) error {
 	bounded := t.bound(ctx, limit)
-	defer bounded.release()
+	defer bounded.Release()
 	sess := t.sess
 	if t.req.Hold > 0 {
 		var err error

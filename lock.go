@@ -162,7 +162,7 @@ func (l *Lock) get(ctx context.Context, try bool) (lease *single, how EventKind,
 	}
 	if try {
 		call := l.c.call(ctx)
-		defer call.release()
+		defer call.Release()
 		ctx = call
 	}
 	q := l.c.queue(l.queue)

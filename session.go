@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bounded"
 	"github.com/interlock-go/interlock/internal/oneline"
 )
 
@@ -215,9 +216,9 @@ func (c *Client) reopen(old *session) {
 	var b backoff.Backoff
 	began := c.d.Now()
 	for {
-		call := bound(c.ctx, openTimeout)
+		call := bounded.New(c.ctx, openTimeout)
 		s, err := c.d.Open(call, driver.SessionOptions{TTL: c.cfg.ttl, Owner: c.cfg.owner})
-		call.release()
+		call.Release()
 		switch {
 		case err == nil && c.install(s):
 			c.emit(c.ctx, Event{Kind: EventSession, Took: c.d.Now().Sub(began)})
@@ -239,7 +240,7 @@ func (c *Client) reopen(old *session) {
 // closeSession ends a session that is of no use; else it runs out.
 func (c *Client) closeSession(s driver.Session) {
 	call := c.call(context.Background())
-	defer call.release()
+	defer call.Release()
 	_ = s.Close(call)
 }
 

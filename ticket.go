@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bounded"
 )
 
 // ticket is a place in a queue of the backend, together with the local leases
@@ -23,7 +24,7 @@ type ticket struct {
 	sent bool           // a Join was sent; of the goroutine that obtains the ticket
 
 	// Most tickets need no more than these, and are one allocation with them.
-	calls  [2]bounded
+	calls  [2]bounded.Context
 	called atomic.Int32 // how many of these are used
 	first  single       // its first lease
 	one    [1]*single   // the room that leases begins in
@@ -272,7 +273,7 @@ func (t *ticket) reach(ctx context.Context) error {
 
 func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
 	call := t.bound(ctx, callTimeout(t.sess.ttl))
-	defer call.release()
+	defer call.Release()
 	t.sent = true
 	tk, err := t.sess.s.Join(call, t.req)
 	t.req.Retry = true
@@ -298,11 +299,11 @@ func (t *ticket) wait(ctx context.Context) (driver.Ticket, error) {
 }
 
 // bound makes the context of a call for the ticket.
-func (t *ticket) bound(ctx context.Context, limit time.Duration) *bounded {
+func (t *ticket) bound(ctx context.Context, limit time.Duration) *bounded.Context {
 	if i := int(t.called.Add(1)) - 1; i < len(t.calls) {
-		return t.calls[i].begin(ctx, limit)
+		return t.calls[i].Begin(ctx, limit)
 	}
-	return bound(ctx, limit)
+	return bounded.New(ctx, limit)
 }
 
 // stands reports whether the backend has said that the ticket is in line.

@@ -1,4 +1,5 @@
-package interlock
+// Package bounded is context.WithTimeout for calls that mostly return at once.
+package bounded
 
 import (
 	"context"
@@ -6,9 +7,8 @@ import (
 	"time"
 )
 
-// bounded is context.WithTimeout for calls that mostly return at once: its
-// timer is not made before a driver asks for the channel.
-type bounded struct {
+// Context ends with its parent, or at its deadline. Its timer is not made before a callee asks for the channel.
+type Context struct {
 	parent   context.Context
 	deadline time.Time
 
@@ -18,16 +18,17 @@ type bounded struct {
 	over   bool
 }
 
-func bound(ctx context.Context, limit time.Duration) *bounded { return new(bounded).begin(ctx, limit) }
+// New returns a context that has begun. Release is to be called for it.
+func New(ctx context.Context, limit time.Duration) *Context { return new(Context).Begin(ctx, limit) }
 
-// begin is called once.
-func (b *bounded) begin(ctx context.Context, limit time.Duration) *bounded {
+// Begin gives a Context its parent and its limit. It is called once, for one that was not made by New.
+func (b *Context) Begin(ctx context.Context, limit time.Duration) *Context {
 	b.parent, b.deadline = ctx, time.Now().Add(limit)
 	return b
 }
 
-// release frees the timer.
-func (b *bounded) release() {
+// Release frees the timer.
+func (b *Context) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
@@ -36,14 +37,14 @@ func (b *bounded) release() {
 	}
 }
 
-func (b *bounded) Deadline() (time.Time, bool) {
+func (b *Context) Deadline() (time.Time, bool) {
 	if d, ok := b.parent.Deadline(); ok && d.Before(b.deadline) {
 		return d, true
 	}
 	return b.deadline, true
 }
 
-func (b *bounded) Done() <-chan struct{} {
+func (b *Context) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inner == nil {
@@ -55,13 +56,13 @@ func (b *bounded) Done() <-chan struct{} {
 	return b.inner.Done()
 }
 
-func (b *bounded) made() context.Context {
+func (b *Context) made() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.inner
 }
 
-func (b *bounded) Err() error {
+func (b *Context) Err() error {
 	if inner := b.made(); inner != nil {
 		return inner.Err()
 	}
@@ -75,7 +76,7 @@ func (b *bounded) Err() error {
 	return nil
 }
 
-func (b *bounded) Value(key any) any {
+func (b *Context) Value(key any) any {
 	if inner := b.made(); inner != nil {
 		return inner.Value(key)
 	}
