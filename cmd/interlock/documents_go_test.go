@@ -73,6 +73,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
+	_ "github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/tus/tusd/v2/pkg/filestore"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	_ "k8s.io/client-go/tools/leaderelection"
@@ -88,6 +89,7 @@ import (
 	"github.com/interlock-go/interlock/adapter/tusdlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/backend/redislock/goredis"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -164,6 +166,10 @@ var elsewhere = map[string]string{
 		type Migrate struct{ GracefulStop chan bool }
 		func (*Migrate) Up() error
 		var ErrNoChange error`,
+	"github.com/jackc/pgx/v5/stdlib": `package stdlib
+		import ("database/sql"; "github.com/jackc/pgx/v5/pgxpool")
+		func OpenDBFromPool(*pgxpool.Pool) *sql.DB`,
+	"github.com/lib/pq": `package pq`,
 	"gorm.io/gorm": `package gorm
 		import ("context"; "database/sql")
 		type DB struct{ Error error; Statement struct{ ConnPool interface{} } }
