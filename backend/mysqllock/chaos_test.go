@@ -40,7 +40,7 @@ func TestKilledConnections(t *testing.T) {
 		case 0:
 			s.KillConnections("user = 'app'")
 		case 1: // those that wait for news, and nobody else
-			s.KillConnections("user = 'app' AND info LIKE '%:anchor%'")
+			s.KillConnections("user = 'app' AND state = 'User lock'")
 		case 2:
 			proxy.Cut()
 		case 3: // in the middle of whatever they do

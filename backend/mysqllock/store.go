@@ -200,13 +200,16 @@ func (s *store) row(ctx context.Context, text string, args []any, into ...any) e
 	return s.exchange(ctx, func(c *sql.Conn) error { return c.QueryRowContext(ctx, text, args...).Scan(into...) })
 }
 
-// living is row for a procedure whose last argument is an end that the session has at least; 0: none is known, or the
+// living is row for a procedure whose last argument is an end that the session has at least. 0: none is known; -1: the
 // connection may not take the short way.
 func (s *store) living(ctx context.Context, session, text string, args []any, into ...any) error {
 	text = s.sql(text)
 	return s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
 		ends, ok := s.lives.ends(session, l.since)
-		if !ok || !l.short {
+		switch {
+		case !l.short:
+			ends = -1
+		case !ok:
 			ends = 0
 		}
 		return c.QueryRowContext(ctx, text, append(args, ends)...).Scan(into...)

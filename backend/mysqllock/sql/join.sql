@@ -118,7 +118,7 @@ exchange: BEGIN
 END;
 
 -- is join to the end of a line, in which those in front look after who holds: a few statements. Else it is left to
--- join. The session ends at p_ends or later; 0: it is looked up.
+-- join. The session ends at p_ends or later; 0: it is looked up. -1: it is left to that.
 CREATE PROCEDURE {p}line(p_queue VARBINARY(512), p_id BINARY(16), p_kind VARBINARY(64), p_units BIGINT, p_capacity BIGINT,
 	p_session BINARY(16), p_note MEDIUMBLOB, p_ends BIGINT)
 SQL SECURITY INVOKER

@@ -73,7 +73,7 @@ exchange: BEGIN
 END;
 
 -- is leave for the only holder, if the first in line can have all that it had and is alive: a few statements. Else it
--- is left to leave. The session ends at p_ends or later; 0: it is looked up.
+-- is left to leave. The session ends at p_ends or later; 0: it is looked up. -1: it is left to that.
 CREATE PROCEDURE {p}pass(p_queue VARBINARY(512), p_id BINARY(16), p_session BINARY(16), p_clean TINYINT, p_mailbox VARBINARY(64), p_ends BIGINT)
 SQL SECURITY INVOKER
 exchange: BEGIN
