@@ -13,23 +13,7 @@ import (
 // cell is the row of a cell.
 type cell struct{ rows.Cell }
 
-func (r *cell) fields(c *codec) {
-	textOf(c, &r.Name)
-	cellOf(c, &r.Cell.Cell)
-	listOf(c, &r.Followers, mailboxOf)
-	mapOf(c, &r.Swaps, func(c *codec, id *string, s *rows.Swapped) {
-		textOf(c, id)
-		cellOf(c, &s.Cell)
-		flagOf(c, &s.Conflict)
-		timeOf(c, &s.End)
-	})
-}
-
-func cellOf(c *codec, v *driver.Cell) {
-	numberOf(c, &v.Version)
-	flagOf(c, &v.Exists)
-	textOf(c, &v.Value)
-}
+func (r *cell) fields(c *rows.Codec) { r.Fields(c) }
 
 // changeCell makes a transaction of a cell.
 func (s *store) changeCell(ctx context.Context, name string, f func(x *tx, r *cell) error) error {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/folder"
 	"github.com/interlock-go/interlock/internal/trust"
 )
@@ -364,4 +365,4 @@ func (u unread) err() error {
 // titled is the part of each row that comes first.
 type titled string
 
-func (r *titled) fields(c *codec) { textOf(c, r) }
+func (r *titled) fields(c *rows.Codec) { rows.Text(c, r) }

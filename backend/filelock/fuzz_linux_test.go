@@ -50,7 +50,7 @@ func TestNoRowTakesAllMemory(t *testing.T) {
 		text := append([]byte("\x00\x00\x00\x00\x00\x00\x00\x00"), make([]byte, at)...)
 		text = append(append(text, long...), make([]byte, 8<<20)...)
 		frugal(t, "a list of 8 million", func() {
-			c := codec{in: string(text), reads: true}
+			c := rows.Codec{In: string(text), Reads: true}
 			new(queue).fields(&c)
 		})
 	}
@@ -60,28 +60,28 @@ func TestNoRowTakesAllMemory(t *testing.T) {
 func TestARowHasBounds(t *testing.T) {
 	s, session, _ := session(t, filepath.Join(t.TempDir(), "locks"))
 	full := &queue{Queue: rows.Queue{Name: "q", Kind: driver.Semaphore, Capacity: 1}}
-	for range maxList {
+	for range rows.MaxList {
 		full.Tickets = append(full.Tickets, &rows.Ticket{ID: "t", Units: 1, Session: exchange.Session{ID: exchange.NewID()}, End: time.Unix(1<<32, 0)})
 	}
 	harm(t, s, queues, "q", full)
-	if _, err := session.Join(t.Context(), request("q")); !errors.Is(err, errTooLong) {
+	if _, err := session.Join(t.Context(), request("q")); !errors.Is(err, rows.ErrTooLong) {
 		t.Errorf("a Join: %v", err)
 	}
 	full.Tickets = append(full.Tickets, full.Tickets[0])
-	c := codec{}
-	if full.fields(&c); c.err == nil {
+	c := rows.Codec{}
+	if full.fields(&c); c.Err == nil {
 		t.Error("a row was written that cannot be read")
 	}
 }
 
 // Promise: whatever a file has in it, no reader of rows crashes, waits, or takes more memory than a row can have.
 func FuzzRow(f *testing.F) {
-	var out codec
+	var out rows.Codec
 	id := exchange.NewID()
 	(&queue{Queue: rows.Queue{Name: "q", Kind: driver.Mutex, Capacity: 1, Followers: []string{exchange.NewMailbox()},
 		Tombstones: map[string]rows.Tombstone{"t": {}},
 		Tickets:    []*rows.Ticket{{ID: "t", Units: 1, Session: exchange.Session{ID: id}, Since: time.Unix(1, 0)}}}}).fields(&out)
-	f.Add(out.out)
+	f.Add(out.Out)
 	f.Add(bytes.Repeat([]byte{0xff}, pageSize))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := newPage(t)
@@ -100,7 +100,7 @@ func FuzzRow(f *testing.F) {
 					continue
 				}
 				for _, r := range []row{new(queue), new(cell), new(titled)} {
-					c := codec{in: string(text), reads: true}
+					c := rows.Codec{In: string(text), Reads: true}
 					r.fields(&c)
 				}
 			}

@@ -195,7 +195,7 @@ func TestCVE202568146NoLinkIsFollowedOutOfTheDirectory(t *testing.T) {
 // harm writes a row as a member could.
 func harm(t *testing.T, s *store, folder, name string, r row) {
 	t.Helper()
-	c := codec{out: make([]byte, headSize)}
+	c := rows.Codec{Out: make([]byte, headSize)}
 	r.fields(&c)
 	p := &page{handle: s.dir.handle(folder, escape(name))}
 	if err := s.dir.open(&p.handle); err != nil {
@@ -205,7 +205,7 @@ func harm(t *testing.T, s *store, folder, name string, r row) {
 	if _, err := p.read(s.boot); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.write(c.out, s.boot, false); err != nil {
+	if err := p.write(c.Out, s.boot, false); err != nil {
 		t.Fatal(err)
 	}
 }

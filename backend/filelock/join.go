@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
@@ -22,8 +23,8 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 		unlocking := false
 		err = s.change(ctx, j.Queue, func(q *queue) error {
 			found := q.Ticket(j.ID) != nil
-			if !found && (len(q.Tickets) >= maxList || q.size > maxRow/2) {
-				return errTooLong
+			if !found && (len(q.Tickets) >= rows.MaxList || q.size > maxRow/2) {
+				return rows.ErrTooLong
 			}
 			q.joins, q.Late = j.ID, flocked(j.Kind)
 			if _, err := q.Join(j); err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -20,8 +19,6 @@ import (
 type queue struct {
 	rows.Queue
 	Unlocking time.Time // until then, the client of a ticket that was taken out may have the file locked
-	Written   time.Time // when the row was written
-	Wall      time.Time // the same by the wall clock
 
 	*tx
 	anew       bool   // if the row is damaged, it begins anew: for Raise
@@ -29,76 +26,7 @@ type queue struct {
 	unlockable error  // why the file of the queue cannot be locked, unless it is another program
 }
 
-// resizedKind is the kind of a semaphore's row that keeps its capacity: programs of earlier releases
-// take it for another kind.
-const resizedKind driver.Kind = "semaphore, resized"
-
-// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is told
-// by what it reads that it was evicted. Programs of earlier releases find no such ID.
-const removedMark = "!"
-
-func (q *queue) fields(c *codec) {
-	textOf(c, &q.Name)
-	kind := q.Kind
-	if q.Resized {
-		kind = resizedKind
-	}
-	textOf(c, &kind)
-	if q.Kind, q.Resized = kind, kind == resizedKind; q.Resized {
-		q.Kind = driver.Semaphore
-	}
-	numberOf(c, &q.Capacity)
-	numberOf(c, &q.Token)
-	flagOf(c, &q.Unclean)
-	timeOf(c, &q.Unlocking)
-	timeOf(c, &q.Written)
-	timeOf(c, &q.Wall)
-	listOf(c, &q.Followers, mailboxOf)
-	mapOf(c, &q.Tombstones, func(c *codec, id *string, b *rows.Tombstone) {
-		marked := *id
-		if b.Removed {
-			marked = removedMark + marked
-		}
-		textOf(c, &marked)
-		*id, b.Removed = strings.CutPrefix(marked, removedMark)
-		timeOf(c, &b.End)
-	})
-	var made []rows.Ticket // so many again as were read
-	listOf(c, &q.Tickets, func(c *codec, t **rows.Ticket) {
-		if c.reads {
-			if len(made) == 0 {
-				made = make([]rows.Ticket, max(1, len(q.Tickets)))
-			}
-			*t, made = &made[0], made[1:]
-		}
-		ticketOf(c, *t)
-	})
-}
-
-func ticketOf(c *codec, t *rows.Ticket) {
-	textOf(c, &t.ID)
-	numberOf(c, &t.Units)
-	sessionOf(c, &t.Session.ID)
-	numberOf(c, &t.Session.TTL)
-	textOf(c, &t.Session.Owner)
-	mailboxOf(c, &t.Session.Mailbox)
-	numberOf(c, &t.HoldFor)
-	textOf(c, &t.Note)
-	timeOf(c, &t.Since)
-	flagOf(c, &t.Held)
-	locked := t.PID != 0
-	flagOf(c, &locked)
-	if numberOf(c, &t.PID); !locked {
-		t.PID = 0
-	}
-	numberOf(c, &t.Token)
-	flagOf(c, &t.Inherited)
-	flagOf(c, &t.Fixed)
-	numberOf(c, &t.Hold)
-	timeOf(c, &t.End)
-	flagOf(c, &t.Revoked)
-	flagOf(c, &t.Evicted)
-}
+func (q *queue) fields(c *rows.Codec) { q.Fields(c, func() { rows.Time(c, &q.Unlocking) }) }
 
 // flocked reports whether a holder locks the file, too, which other programs may have locked:
 // exclusively if it has the whole capacity, else shared. Semaphores and barriers do not.
@@ -125,7 +53,7 @@ func (s *store) changeRow(ctx context.Context, name string, q *queue, f func(q *
 			return driver.Permanent(fmt.Errorf("the file system takes %q and %q for the same name", name, q.Name))
 		}
 		if q.tx = x; x.rebooted {
-			q.reboot()
+			q.Reboot(x.now)
 		}
 		q.Token = max(q.Token, clockToken()-1)
 		alive := "" // the last that was asked about: the row is settled twice
@@ -158,17 +86,6 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 		return nil
 	})
 	return all.Token, err
-}
-
-// reboot is called after a reboot: no session lives, and fixed ends go on by the wall clock.
-func (q *queue) reboot() {
-	off := q.now.Sub(q.Written) - max(0, time.Since(q.Wall))
-	for _, t := range q.Tickets {
-		if t.PID, t.End = 0, t.End.Add(off); !t.Fixed {
-			t.End = q.now
-		}
-	}
-	q.Tombstones = nil
 }
 
 // clockToken is the smallest token of now.

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // The file of a row begins with a page of four slots. A slot is a head, which names a version of the
@@ -68,14 +70,12 @@ func sum(head, text []byte) uint64 {
 	return uint64(crc32.Checksum(head[:headSize-8], castagnoli)) | uint64(crc32.Checksum(text, castagnoli))<<32
 }
 
-var errDamaged = errors.New("no version of the row is whole")
-
 // read returns the text of the row, until the next write; nil if there is none. Boot is that of the
 // machine: what was not durable may be damaged by a power loss, and then there is no row.
 func (p *page) read(boot uint64) (text []byte, err error) {
 	n, err := p.file.ReadAt(p.data[:], 0)
 	if errors.Is(err, io.EOF) {
-		if err = errDamaged; n == 0 { // nobody has written the page yet
+		if err = rows.ErrDamaged; n == 0 { // nobody has written the page yet
 			clear(p.data[:])
 			err = p.file.Truncate(pageSize)
 		}
@@ -95,7 +95,7 @@ func (p *page) read(boot uint64) (text []byte, err error) {
 		}
 	}
 	if torn > 1 { // one may be the first version of all, cut short
-		return nil, errDamaged
+		return nil, rows.ErrDamaged
 	}
 	return nil, nil
 }

@@ -155,7 +155,7 @@ func TestAPowerLossLeavesWhatWasDurable(t *testing.T) {
 		if got := p.reads(t, 2); got != durable {
 			t.Errorf("the row is %.11q, want %.11q", got, durable)
 		}
-		if _, err := (&page{handle: p.handle}).read(1); durable == "" && !errors.Is(err, errDamaged) {
+		if _, err := (&page{handle: p.handle}).read(1); durable == "" && !errors.Is(err, rows.ErrDamaged) {
 			t.Errorf("in the same boot: %v", err)
 		}
 	}
@@ -178,37 +178,37 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 		Followers: []string{mail, ""}, Tombstones: map[string]rows.Tombstone{"id": {End: now}}, Tickets: []*rows.Ticket{
 			{ID: "t", Units: 1, Session: of, HoldFor: time.Minute, Note: []byte("n"), Since: time.Unix(1, 2), Held: true,
 				Token: 9, Inherited: true, Fixed: true, Hold: time.Minute, End: now, Revoked: true, PID: 4711},
-			{ID: "u", Units: 2, Session: of, HoldFor: time.Hour, Note: []byte{}, Since: now, End: now, Held: true, Token: 10, Evicted: true}}},
-		Unlocking: now, Written: now, Wall: time.Unix(0, 5)}
+			{ID: "u", Units: 2, Session: of, HoldFor: time.Hour, Note: []byte{}, Since: now, End: now, Held: true, Token: 10, Evicted: true}},
+		Written: now, Wall: time.Unix(0, 5)}, Unlocking: now}
 	text, err := hex.DecodeString(written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, in := &queue{}, codec{in: string(text), reads: true}
+	got, in := &queue{}, rows.Codec{In: string(text), Reads: true}
 	got.fields(&in)
-	if in.err != nil || in.in != "" || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %d bytes left:\n%+v\n%+v", in.err, len(in.in), got, want)
+	if in.Err != nil || in.In != "" || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %d bytes left:\n%+v\n%+v", in.Err, len(in.In), got, want)
 	}
-	var out codec
-	if got.fields(&out); !bytes.Equal(out.out, text) {
-		t.Errorf("it is written as\n%x", out.out)
+	var out rows.Codec
+	if got.fields(&out); !bytes.Equal(out.Out, text) {
+		t.Errorf("it is written as\n%x", out.Out)
 	}
 	taken := &queue{Queue: rows.Queue{Name: "x", Tombstones: map[string]rows.Tombstone{"id": {End: now, Removed: true}, "other": {End: now}}}}
-	out = codec{}
+	out = rows.Codec{}
 	taken.fields(&out)
 	again := &queue{}
-	in = codec{in: string(out.out), reads: true}
-	if again.fields(&in); in.err != nil || !reflect.DeepEqual(again.Tombstones, taken.Tombstones) {
-		t.Errorf("%v, read as %+v", in.err, again.Tombstones)
+	in = rows.Codec{In: string(out.Out), Reads: true}
+	if again.fields(&in); in.Err != nil || !reflect.DeepEqual(again.Tombstones, taken.Tombstones) {
+		t.Errorf("%v, read as %+v", in.Err, again.Tombstones)
 	}
 	for n := range text {
-		in := codec{in: string(text[:n]), reads: true}
-		if new(queue).fields(&in); in.err == nil {
+		in := rows.Codec{In: string(text[:n]), Reads: true}
+		if new(queue).fields(&in); in.Err == nil {
 			t.Fatalf("%d bytes of %d are a row", n, len(text))
 		}
 		wild := bytes.Clone(text)
 		wild[n] ^= 0x81
-		in = codec{in: string(wild), reads: true}
+		in = rows.Codec{In: string(wild), Reads: true}
 		new(queue).fields(&in)
 	}
 }

@@ -30,7 +30,7 @@ type tx struct {
 }
 
 // row is what a file has: its fields are read and written by a codec.
-type row interface{ fields(c *codec) }
+type row interface{ fields(c *rows.Codec) }
 
 // transact makes a transaction. Its events are sent when the row is written.
 func (s *store) transact(ctx context.Context, folder, file string, r row, f func(x *tx) error) error {
@@ -55,16 +55,16 @@ func (s *store) transact(ctx context.Context, folder, file string, r row, f func
 func (x *tx) run(r row, f func(x *tx) error) error {
 	text, err := x.file.read(x.s.boot)
 	if err == nil && text != nil {
-		c := codec{in: string(text), reads: true}
+		c := rows.Codec{In: string(text), Reads: true}
 		r.fields(&c)
-		err = c.err
+		err = c.Err
 	}
-	if q, ok := r.(*queue); ok && q.anew && errors.Is(err, errDamaged) {
+	if q, ok := r.(*queue); ok && q.anew && errors.Is(err, rows.ErrDamaged) {
 		if err = x.file.file.Truncate(0); err == nil {
 			text, err = x.file.read(x.s.boot)
 		}
 	}
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, rows.ErrDamaged) {
 		cure := "remove the file"
 		if x.file.folder == queues && x.file.name != floorFile {
 			cure = "write it anew: interlock admin raise-token NAME"
@@ -84,14 +84,14 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 	case x.useless:
 		_ = x.file.root.Remove(x.file.name) // it may be another user's, and harms none
 	case x.exchange.Changed:
-		c := codec{out: append(x.file.out[:0], make([]byte, headSize)...)}
+		c := rows.Codec{Out: append(x.file.out[:0], make([]byte, headSize)...)}
 		r.fields(&c)
-		x.file.out = c.out
-		if written = c.err; len(c.out) > maxRow {
-			written = errTooLong
+		x.file.out = c.Out
+		if written = c.Err; len(c.Out) > maxRow {
+			written = rows.ErrTooLong
 		}
 		if written == nil {
-			written = x.file.write(c.out, x.s.boot, x.durable)
+			written = x.file.write(c.Out, x.s.boot, x.durable)
 		}
 	}
 	if written != nil {

@@ -89,7 +89,7 @@ type Withdrawer interface {
 // [Withdrawer].
 func Each(ctx context.Context, c Changer, changes []Change, answer func(i int, a Answer)) {
 	w, can := c.(Withdrawer)
-	first, ids := withdrawal(changes)
+	first, ids := Withdrawal(changes)
 	switch {
 	case can && ids != nil:
 	case len(changes) == 1:
@@ -109,8 +109,8 @@ func Each(ctx context.Context, c Changer, changes []Change, answer func(i int, a
 	}
 }
 
-// withdrawal are the tickets of a list that has waiters of one queue give up.
-func withdrawal(changes []Change) (first *Leave, ids []string) {
+// Withdrawal are the tickets of a list that has waiters of one queue give up.
+func Withdrawal(changes []Change) (first *Leave, ids []string) {
 	for _, c := range changes {
 		l, is := c.(*Leave)
 		if is && first == nil {

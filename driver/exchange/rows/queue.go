@@ -21,6 +21,14 @@ type Queue struct {
 	Tombstones map[string]Tombstone // by ID of the ticket
 	Followers  []string             // mailboxes
 
+	// When the row was written, by the backend's clock and by the wall clock, if the first begins anew with the machine.
+	// See Reboot.
+	Written, Wall time.Time `json:",omitzero"`
+
+	// Tail, if it is not nil, has the rows of the last tickets of a long queue, which are Behind so many others: see Tail.
+	Tail   Tail `json:"-"`
+	Behind int  `json:",omitzero"`
+
 	// Dead, if it is not nil, reports that the process of a session has certainly ended. Then its tickets that are
 	// held, or would be granted, are taken out, unless they have a fixed end.
 	Dead func(exchange.Session) bool `json:"-"`
@@ -33,6 +41,20 @@ type Queue struct {
 
 	*Exchange `json:"-"`
 }
+
+// Tail is for a Store that keeps the last tickets of a long queue in rows of their own, so that an exchange does not take
+// longer the more wait. They wait, behind a waiter of Tickets. What it changes is written with the row of the queue.
+type Tail interface {
+	First() []*Ticket       // takes out some, the first ones
+	Add(t *Ticket)          // at the end
+	Find(id string) *Ticket // nil: there is none
+	Save(t *Ticket)         // one that Find has returned
+	Remove(t *Ticket)       // the same, or one of All
+	All() []*Ticket
+}
+
+// waitersInFront is how many waiters the row of a queue has that has a Tail.
+const waitersInFront = 4
 
 // Tombstone is what is left of a ticket.
 type Tombstone struct {
@@ -58,6 +80,8 @@ type Ticket struct {
 	Revoked   bool
 	Evicted   bool
 	PID       int `json:",omitzero"` // for a Store whose holders lock a file, too: the process that has locked it
+
+	behind bool // it is in the Tail
 }
 
 func (q *Queue) begin(now time.Time) *Exchange {
@@ -66,21 +90,38 @@ func (q *Queue) begin(now time.Time) *Exchange {
 	return q.Exchange
 }
 
+// Reboot is called, before [Begin], for a row that was written before the machine was booted: no session lives any
+// more, and fixed ends go on by the wall clock.
+func (q *Queue) Reboot(now time.Time) {
+	off := now.Sub(q.Written) - max(0, time.Since(q.Wall))
+	for _, t := range q.Tickets {
+		if t.PID, t.End = 0, t.End.Add(off); !t.Fixed {
+			t.End = now
+		}
+	}
+	q.Tombstones = nil
+}
+
 // settle takes out tickets that have expired or are dead, and grants the next waiters: Prefix. It is called again for a
 // queue that has changed: GrantInTheSameExchange.
 func (q *Queue) settle() {
 	free := q.Capacity
-	for _, t := range slices.Clone(q.Tickets) {
+	for at := 0; at < len(q.Tickets) || q.more(); {
+		t := q.Tickets[at]
 		fits := t.Units <= free
+		dead := (t.Held || fits) && !t.Fixed && q.Dead != nil && q.Dead(t.Session)
 		switch {
-		case !t.End.After(q.Now) || (t.Held || fits) && !t.Fixed && q.Dead != nil && q.Dead(t.Session):
-			q.bury(t.ID, t.Session.TTL, false) // a late copy of its Join is refused
+		case dead || !t.End.After(q.Now):
+			if !dead {
+				q.bury(t.ID, t.Session.TTL, false) // a late copy of its Join is refused
+			}
 			q.remove(t, t.Fixed && t.HoldFor == 0)
 			continue
 		case fits && !t.Held:
 			q.grant(t)
 		}
 		free = max(free-t.Units, -1) // the sum of all could be too large a number
+		at++
 	}
 	for id, t := range q.Tombstones {
 		if !t.End.After(q.Now) {
@@ -88,6 +129,32 @@ func (q *Queue) settle() {
 			q.Changed = true
 		}
 	}
+}
+
+// more takes tickets out of the tail, if no waiter is in front of it.
+func (q *Queue) more() bool {
+	if q.Behind == 0 || len(q.Tickets) > 0 && !q.Tickets[len(q.Tickets)-1].Held {
+		return false
+	}
+	first := q.Tail.First()
+	if q.Behind -= len(first); len(first) == 0 {
+		q.Behind = 0
+	}
+	for _, t := range first {
+		t.behind = false
+	}
+	q.Tickets, q.Changed = append(q.Tickets, first...), true
+	return len(first) > 0
+}
+
+// Reap settles the queue with Dead, for a Store that sets it only when a ticket could be in the way.
+func (q *Queue) Reap(dead func(exchange.Session) bool) (changed bool) {
+	before := q.Changed
+	q.Dead, q.Changed = dead, false
+	q.settle()
+	changed = q.Changed
+	q.Changed = changed || before
+	return changed
 }
 
 func (q *Queue) grant(t *Ticket) {
@@ -119,7 +186,12 @@ func (q *Queue) remove(t *Ticket, clean bool) {
 	if q.exclusive(t) {
 		q.Unclean = !clean
 	}
-	q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
+	if t.behind {
+		q.Tail.Remove(t)
+		q.Behind--
+	} else {
+		q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
+	}
 	q.changed()
 	if q.Left != nil {
 		q.Left(t)
@@ -137,7 +209,17 @@ func (q *Queue) bury(id string, d time.Duration, removed bool) {
 // extend moves the end of a ticket, unless it has one of its own.
 func (q *Queue) extend(t *Ticket) {
 	if !t.Fixed && !t.Evicted {
-		t.End, q.Changed = q.Now.Add(t.Session.TTL), true
+		t.End = q.Now.Add(t.Session.TTL)
+		q.save(t)
+	}
+}
+
+// save has the row written that has a ticket.
+func (q *Queue) save(t *Ticket) {
+	if t.behind {
+		q.Tail.Save(t)
+	} else {
+		q.Changed = true
 	}
 }
 
@@ -155,7 +237,18 @@ func (q *Queue) Ticket(id string) *Ticket {
 			return t
 		}
 	}
-	return nil
+	if q.Behind == 0 {
+		return nil
+	}
+	t := q.Tail.Find(id)
+	if t != nil {
+		if t.behind = true; !t.End.After(q.Now) {
+			q.bury(t.ID, t.Session.TTL, false)
+			q.remove(t, true)
+			return nil
+		}
+	}
+	return t
 }
 
 // find returns a ticket of a session, or with a fixed end.
@@ -168,6 +261,9 @@ func (q *Queue) find(s exchange.Session, id string) (*Ticket, error) {
 
 // fits reports whether all tickets fit the capacity, and so many units more.
 func (q *Queue) fits(units int64) bool {
+	if q.Behind > 0 {
+		return false
+	}
 	for _, t := range q.Tickets {
 		if units += t.Units; units > q.Capacity {
 			return false
@@ -179,11 +275,17 @@ func (q *Queue) fits(units int64) bool {
 func (q *Queue) status(t *Ticket) exchange.Status {
 	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed, Hold: t.Hold, Left: t.End.Sub(q.Now), At: q.Now}
 	if t.Held {
-		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, !q.Tickets[len(q.Tickets)-1].Held
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, q.Behind > 0 || !q.Tickets[len(q.Tickets)-1].Held
 		return st
 	}
 	st.Due = st.Left // it may expire itself, and Await is to say so
-	for _, front := range q.Tickets[:slices.Index(q.Tickets, t)] {
+	ahead := q.Tickets
+	if t.behind {
+		st.Ahead = q.Behind - 1 // at most
+	} else {
+		ahead = ahead[:slices.Index(ahead, t)]
+	}
+	for _, front := range ahead {
 		st.Due = min(st.Due, front.End.Sub(q.Now))
 		if !front.Held {
 			st.Ahead++
@@ -208,11 +310,18 @@ func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 		return st, driver.ErrMismatch
 	case !empty && j.NoWait && !q.fits(j.Units):
 		return st, driver.ErrBusy
-	case max(q.Token, q.clock())+uint64(len(q.Tickets))+1 >= driver.MaxToken:
+	case max(q.Token, q.clock())+uint64(len(q.Tickets)+q.Behind)+1 >= driver.MaxToken:
 		return st, exchange.ErrTokens
 	}
 	q.Kind, q.Capacity = j.Kind, j.Capacity
 	t := &Ticket{ID: j.ID, Units: j.Units, HoldFor: j.Hold, Note: j.Note, Session: j.Session, Since: q.Now, End: q.Now.Add(j.Session.TTL)}
+	if q.long(j.Units) {
+		t.behind = true
+		q.Tail.Add(t)
+		q.Behind++
+		q.changed()
+		return q.status(t), nil
+	}
 	q.Tickets = append(q.Tickets, t)
 	q.changed()
 	q.settle()
@@ -222,6 +331,15 @@ func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 		}
 	}
 	return st, nil
+}
+
+// long reports whether the next ticket, which asks for so many units, is one of the tail.
+func (q *Queue) long(units int64) bool {
+	if q.Tail == nil || q.Behind > 0 || len(q.Tickets) < waitersInFront || q.fits(units) {
+		return q.Behind > 0
+	}
+	first := slices.IndexFunc(q.Tickets, func(t *Ticket) bool { return !t.Held })
+	return first >= 0 && len(q.Tickets)-first >= waitersInFront
 }
 
 // Leave is [exchange.Store.Leave].
@@ -263,6 +381,7 @@ func (q *Queue) Shrink(s exchange.Session, id string, units int64) error {
 		q.Unclean = false // the exclusive hold has ended well
 	}
 	t.Units = units
+	q.save(t)
 	q.changed()
 	q.settle()
 	return nil
@@ -280,8 +399,17 @@ func (q *Queue) Keep(s exchange.Session, id string, d time.Duration) error {
 		return driver.ErrGone
 	}
 	t.Fix(d, q.Now)
-	q.changed()
+	q.ends()
 	return nil
+}
+
+// ends is called when the end of a ticket is another one: the first waiter may have to look sooner.
+func (q *Queue) ends() {
+	q.changed()
+	if at := slices.IndexFunc(q.Tickets, func(t *Ticket) bool { return !t.Held }); at >= 0 {
+		t := q.Tickets[at]
+		q.send(t.Session.Mailbox, exchange.Event{Type: exchange.FirstWaiter, ID: t.ID, Status: q.status(t)})
+	}
 }
 
 // Look is [exchange.Store.Look] for one ticket, and [exchange.Store.Renew], which extends what its caller
@@ -313,9 +441,10 @@ func (q *Queue) Ask(id string, demand driver.Demand) error {
 		if t.Evicted = true; t.End.After(q.Now.Add(t.Session.TTL)) {
 			t.End = q.Now.Add(t.Session.TTL)
 		}
-		q.changed()
+		q.ends()
 	default:
-		t.Revoked, q.Changed = true, true
+		t.Revoked = true
+		q.save(t)
 	}
 	q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: id, Demand: demand})
 	return nil
@@ -330,7 +459,7 @@ func (q *Queue) Resize(capacity int64) error {
 	if q.Resized {
 		q.Kind, q.Capacity = driver.Semaphore, capacity
 	}
-	for _, t := range slices.Clone(q.Tickets) {
+	for _, t := range q.all() {
 		if !t.Held && t.Units > q.Capacity {
 			q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
 			q.bury(t.ID, t.Session.TTL, true)
@@ -345,16 +474,33 @@ func (q *Queue) Resize(capacity int64) error {
 // Raise is [exchange.Store.Raise].
 func (q *Queue) Raise(floor uint64) { q.Token, q.Changed = max(q.Token, floor), true }
 
+// all are all tickets that have not expired.
+func (q *Queue) all() []*Ticket {
+	all := slices.Clone(q.Tickets)
+	if q.Behind > 0 {
+		for _, t := range q.Tail.All() {
+			if t.behind = true; t.End.After(q.Now) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
 // Read is [exchange.Store.Read].
 func (q *Queue) Read(f exchange.Follower) exchange.Snapshot {
 	q.follow(&q.Followers, f)
 	s := exchange.Snapshot{Queue: driver.Queue{Name: q.Name, Kind: q.Kind, Capacity: q.Capacity, Resized: q.Resized}, At: q.Now}
-	for _, t := range q.Tickets {
+	all := q.all()
+	if len(all) == 0 && !q.Resized { // what it was used as last
+		s.Kind, s.Capacity = "", 0
+	}
+	for _, t := range all {
 		s.Members = append(s.Members, driver.Member{ID: t.ID, Owner: t.Session.Owner, Note: t.Note, Units: t.Units,
 			Held: t.Held, Token: t.Token, Since: t.Since, Left: t.End.Sub(q.Now), Fixed: t.Fixed})
 	}
 	// Now and what is left may not add up to the end, whose clock shows another time by then if it was set.
-	s.Version = follow.Version(s.Queue, func(i int) time.Time { return q.Tickets[i].End })
+	s.Version = follow.Version(s.Queue, func(i int) time.Time { return all[i].End })
 	return s
 }
 
