@@ -2,106 +2,107 @@ package sqlitelock
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"zombiezen.com/go/sqlite"
 )
 
+// told are the followers, unless they are longer than anything that is written here.
+const told = "iif(octet_length(followers) <= 1048576, followers, '')"
+
 // cell reads a cell. Value is a copy.
-func (c conn) cell(name string) (cell driver.Cell, watched bool, err error) {
-	_, err = c.one("SELECT version, present, watched, value FROM cell WHERE name = ?", func(r *sqlite.Stmt) {
-		cell.Version, cell.Exists, watched = uint64(r.ColumnInt64(0)), r.ColumnBool(1), r.ColumnBool(2)
+func (c conn) cell(name string) (cell driver.Cell, followers []string, err error) {
+	_, err = c.one("SELECT version, present, "+told+", value FROM cell WHERE name = ?", func(r *sqlite.Stmt) {
+		cell.Version, cell.Exists, followers = uint64(r.ColumnInt64(0)), r.ColumnBool(1), strings.Fields(r.ColumnText(2))
 		if cell.Exists {
 			cell.Value = make([]byte, r.ColumnLen(3))
 			r.ColumnBytes(3, cell.Value)
 		}
 	}, name)
-	return cell, watched, err
+	return cell, followers, err
 }
 
 // Load notes the client, if it watches, in the exchange that reads the cell.
 func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (cell driver.Cell, err error) {
 	if f.Mailbox == "" {
-		err = s.view(ctx, func(c conn, _ moment) (err error) {
+		err = s.view(ctx, func(c conn, _ time.Time) (err error) {
 			cell, _, err = c.cell(name)
 			return err
 		})
 		return cell, err
 	}
-	err = s.change(ctx, fast, func(t *tx) (err error) {
-		if cell, _, err = t.cell(name); err != nil {
+	err = s.change(ctx, false, func(t *tx) (err error) {
+		var followers []string
+		if cell, followers, err = t.cell(name); err != nil || slices.Contains(followers, f.Mailbox) {
 			return err
 		}
-		if err := t.watch("cell", name, f.Mailbox); err != nil {
-			return err
-		}
-		return t.exec(`INSERT INTO cell(name, version, present, watched) VALUES (?,0,0,1)
-			ON CONFLICT(name) DO UPDATE SET watched=1`, name)
+		return t.exec(`INSERT INTO cell(name, version, present, followers) VALUES (?1,0,0,?2)
+			ON CONFLICT(name) DO UPDATE SET followers=?2`, name, strings.Join(append(followers, f.Mailbox), " "))
 	})
 	return cell, err
 }
 
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
-	err = s.view(ctx, func(c conn, _ moment) (err error) {
+	err = s.view(ctx, func(c conn, _ time.Time) (err error) {
 		names, next, err = c.names("SELECT name FROM cell WHERE name > ? AND name >= ? AND "+named+" AND present ORDER BY name LIMIT ?", prefix, from)
 		return err
 	})
 	return names, next, err
 }
 
-// Swap is committed synchronously: values outlast a power loss.
-func (s *store) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
-	made := driver.Cell{Exists: !w.Delete}
-	if made.Exists {
-		made.Value = append([]byte{}, w.Value...)
-	}
+// Swap outlasts a power loss.
+func (s *store) Swap(ctx context.Context, w driver.Swap) (cell driver.Cell, err error) {
 	conflict := false
-	err := s.change(ctx, durable, func(t *tx) error {
-		conflict = false
+	err = s.change(ctx, true, func(t *tx) error {
+		made := driver.Cell{Exists: !w.Delete}
+		if made.Exists {
+			made.Value = append([]byte{}, w.Value...)
+		}
+		cell = made
 		first := int64(-1)
 		if _, err := t.one("SELECT version FROM swap WHERE id = ?", func(r *sqlite.Stmt) { first = r.ColumnInt64(0) }, w.ID); err != nil {
 			return err
 		}
-		switch {
-		case first == 0:
-			return driver.ErrConflict
-		case first > 0:
-			made.Version = uint64(first)
-			return errNothing
+		if first >= 0 {
+			cell.Version, conflict = uint64(first), first == 0
+			return nil
 		}
-		now, watched, err := t.cell(w.Name)
-		if err != nil {
+		now, followers, err := t.cell(w.Name)
+		switch {
+		case err != nil:
 			return err
-		}
-		switch {
 		case w.Version < now.Version:
-			return driver.ErrConflict // and for ever
+			conflict = true // and for ever
+			return nil
 		case w.Version > now.Version:
 			conflict = true
 			return t.remember(w.ID, 0)
 		}
-		made.Version = max(now.Version+1, uint64(ticks()))
-		if err := t.exec(`INSERT INTO cell(name, version, present, watched, value) VALUES (?1,?2,?3,0,?4)
-			ON CONFLICT(name) DO UPDATE SET version=?2, present=?3, watched=0, value=?4`,
-			w.Name, int64(made.Version), made.Exists, made.Value); err != nil {
+		cell.Version = max(now.Version+1, clockToken())
+		if err := t.exec(`INSERT INTO cell(name, version, present, followers, value) VALUES (?1,?2,?3,'',?4)
+			ON CONFLICT(name) DO UPDATE SET version=?2, present=?3, followers='', value=?4`,
+			w.Name, int64(cell.Version), cell.Exists, cell.Value); err != nil {
 			return err
 		}
-		if watched {
-			if err := t.notifyWatchers("cell", w.Name, message{Cell: w.Name}); err != nil {
-				return err
+		for _, mailbox := range followers {
+			if exchange.IsMailbox(mailbox) {
+				t.events = append(t.events, rows.Event{Mailbox: mailbox, Event: exchange.Event{Type: exchange.CellChanged, Cell: w.Name}})
 			}
 		}
-		return t.remember(w.ID, int64(made.Version))
+		return t.remember(w.ID, int64(cell.Version))
 	})
-	switch {
-	case conflict && err == nil:
-		return driver.Cell{}, driver.ErrConflict
-	case err == nil || err == errNothing:
-		return made, nil
+	if err == nil && conflict {
+		err = driver.ErrConflict
 	}
-	return driver.Cell{}, fullIsPermanent(err)
+	if err != nil {
+		return driver.Cell{}, err
+	}
+	return cell, nil
 }
 
 // remember keeps the result of a Swap, and forgets a few old ones.

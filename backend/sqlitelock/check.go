@@ -39,7 +39,7 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 
 func (s *store) checkFile(ctx context.Context) driver.Finding {
 	const stop = "stop all programs that use the file, then start them again"
-	if err := s.view(ctx, func(conn, moment) error { return s.file.same() }); err != nil {
+	if err := s.view(ctx, func(conn, time.Time) error { return s.file.same() }); err != nil {
 		return doctor.Fail(doctor.Exclusion, stop, "%v", err)
 	}
 	st, err := os.Stat(s.file.path)
@@ -99,26 +99,18 @@ func (s *store) checkSharing(context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// invariants return a line for each queue that is wrong in itself, and for each ticket that nobody would ever take out. More permits may
-// be held than there are since their number was set.
+// invariants return a line for each thing that is wrong.
 var invariants = []string{
 	"PRAGMA quick_check(5)",
 	`SELECT 'the journal mode was changed to ' || journal_mode FROM pragma_journal_mode WHERE journal_mode <> 'wal'`,
 	`SELECT 'a queue has a name that nobody can have given' FROM queue WHERE NOT (` + named + `) LIMIT 1`,
+	`SELECT 'queue ' || queue || ' has tickets, but no row' FROM ticket WHERE octet_length(queue) <= 528 AND queue NOT IN (SELECT name FROM queue) LIMIT 5`,
 	`SELECT 'a value has a name that nobody can have given' FROM cell WHERE NOT (` + named + `) LIMIT 1`,
-	`SELECT 'queue ' || name || ' is miscounted' FROM queue q WHERE ` + named + ` AND (used > capacity AND kind NOT LIKE 'semaphore%'
-	OR tickets <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name) + (id IS NOT NULL)
-	OR waiting <> (SELECT count(*) FROM ticket t WHERE t.queue = q.name AND t.n > q.granted)
-	OR used <> (SELECT coalesce(sum(t.units), 0) FROM ticket t WHERE t.queue = q.name AND t.n <= q.granted) + iif(id IS NULL, 0, units))
-	LIMIT 5`,
-	`SELECT 'ticket ' || ` + readID + ` || ' has no queue' FROM ticket WHERE queue NOT IN (SELECT name FROM queue) LIMIT 5`,
-	`SELECT 'ticket ' || ` + readID + ` || ' has no session' FROM ticket WHERE flags & 1 = 0 AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
-	`SELECT 'ticket ' || ` + readID + ` || ' has no session' FROM queue WHERE id IS NOT NULL AND sid NOT IN (SELECT sid FROM session) LIMIT 5`,
 }
 
 func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 	var wrong []string
-	err := s.view(ctx, func(c conn, _ moment) error {
+	err := s.view(ctx, func(c conn, _ time.Time) error {
 		wrong = nil
 		for _, sql := range invariants {
 			if err := c.all(sql, func(s *sqlite.Stmt) bool {
@@ -130,15 +122,52 @@ func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 				return err
 			}
 		}
-		return nil
+		behind := map[string]int{}
+		if err := c.all("SELECT queue, count(*) FROM ticket WHERE octet_length(queue) <= 528 GROUP BY queue", func(r *sqlite.Stmt) bool {
+			behind[r.ColumnText(0)] = r.ColumnInt(1)
+			return true
+		}); err != nil {
+			return err
+		}
+		return c.eachQueue(func(name string, q *queue, err error) {
+			if err == nil && q.Behind != behind[name] {
+				wrong = append(wrong, fmt.Sprintf("queue %s has %d tickets behind, not %d", name, behind[name], q.Behind))
+			}
+			if err != nil {
+				wrong = append(wrong, err.Error())
+			} else if line := q.wrong(); line != "" {
+				wrong = append(wrong, "queue "+name+" "+line)
+			}
+		})
 	})
 	if err == nil && len(wrong) > 0 {
-		err = errors.New(strings.Join(wrong, "; "))
+		err = errors.New(strings.Join(wrong[:min(len(wrong), 10)], "; "))
 	}
 	if err != nil {
 		return doctor.Fail(doctor.Exclusion, "stop all who use the file, move it away and start again; locks need no backup", "%v", err)
 	}
 	return doctor.Sound
+}
+
+// eachQueue reads all rows as they are.
+func (c conn) eachQueue(f func(name string, q *queue, err error)) error {
+	return c.all("SELECT rowid, "+data+", name FROM queue WHERE "+named, func(r *sqlite.Stmt) bool {
+		q, name := &queue{}, r.ColumnText(2)
+		f(name, q, q.scan(r, name))
+		return true
+	})
+}
+
+// wrong says in what a queue is wrong in itself. More permits may be held than there are since their number was set.
+func (q *queue) wrong() string {
+	units, waits := int64(0), false
+	for _, t := range q.Tickets {
+		if units += t.Units; t.Held && (waits || units > q.Capacity && q.Kind != driver.Semaphore) {
+			return "has a holder that does not fit"
+		}
+		waits = waits || !t.Held
+	}
+	return ""
 }
 
 func (s *store) checkExchanges(ctx context.Context) driver.Finding {
@@ -158,7 +187,7 @@ func (s *store) checkClock(context.Context) driver.Finding {
 func (s *store) checkMessages(context.Context) driver.Finding {
 	err := errors.New("this driver has no socket to be woken by")
 	if s.mailbox.Name != "" {
-		err = s.mailbox.Test([]byte("{}"))
+		err = s.mailbox.Test(nil)
 	}
 	if err != nil {
 		return doctor.Warn(fmt.Sprintf("waiters are woken: they look at the file every %v", pollEvery), "make sure that sockets can be made in "+s.file.folder.Path, "%v", err)
@@ -167,25 +196,23 @@ func (s *store) checkMessages(context.Context) driver.Finding {
 }
 
 func (s *store) checkSessions(ctx context.Context) driver.Finding {
-	var all []string
-	err := s.view(ctx, func(c conn, _ moment) error {
-		peers, err := c.peers("SELECT sid, id FROM session")
-		all = nil
-		for _, p := range peers {
-			all = append(all, p.id)
-		}
-		return err
+	all, missing := map[string]bool{}, 0
+	err := s.view(ctx, func(c conn, _ time.Time) error {
+		return c.eachQueue(func(_ string, q *queue, err error) {
+			for _, t := range q.Tickets {
+				all[t.Session.ID] = err == nil && !t.Fixed
+			}
+		})
 	})
 	if err != nil {
 		return driver.Finding{} // see the exchanges
 	}
-	missing := 0
-	for _, id := range all {
+	for id, stands := range all {
 		lock, gone := s.file.folder.Dead(id)
 		if lock != nil {
 			lock.Close()
 		}
-		if gone {
+		if gone && stands {
 			missing++
 		}
 	}

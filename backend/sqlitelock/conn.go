@@ -2,7 +2,6 @@ package sqlitelock
 
 import (
 	"fmt"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -69,19 +68,6 @@ func (c conn) all(sql string, scan func(*sqlite.Stmt) bool, args ...any) error {
 	return err
 }
 
-// each is all until scan fails.
-func (c conn) each(sql string, scan func(*sqlite.Stmt) error, args ...any) error {
-	var wrong error
-	err := c.all(sql, func(s *sqlite.Stmt) bool {
-		wrong = scan(s)
-		return wrong == nil
-	}, args...)
-	if err == nil {
-		err = wrong
-	}
-	return err
-}
-
 func (c conn) bind(sql string, args []any) (*sqlite.Stmt, error) {
 	s, err := c.Prepare(sql)
 	if err != nil {
@@ -105,23 +91,9 @@ func (c conn) bind(sql string, args []any) (*sqlite.Stmt, error) {
 			s.BindInt64(i, int64(a))
 		case int64:
 			s.BindInt64(i, a)
-		case moment:
-			s.BindInt64(i, int64(a))
-		case time.Duration:
-			s.BindInt64(i, int64(a))
 		default:
 			panic(fmt.Sprintf("sqlitelock: cannot bind %T", a))
 		}
 	}
 	return s, nil
-}
-
-// blob copies a column.
-func blob(s *sqlite.Stmt, col int) []byte {
-	if s.ColumnIsNull(col) {
-		return nil
-	}
-	b := make([]byte, s.ColumnLen(col))
-	s.ColumnBytes(col, b)
-	return b
 }

@@ -3,7 +3,6 @@ package sqlitelock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"runtime"
 	"testing"
@@ -42,21 +41,21 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 	d := start(t, newFile(t))
 	for range 10 {
 		s := begin(t, d)
-		noError(t, d.store.file.lock.take(t.Context(), coming))
+		noError(t, d.store.file.lock.take(t.Context(), nil))
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		closed, joined := make(chan error, 1), make(chan error, 1)
 		go func() { closed <- s.Close(ctx) }()
 		waitForLock(t, 1)
 		go func() {
-			joined <- s.store.alone(ctx, &exchange.Join{Request: mutex("q"), Session: exchangetest.RowOf(s.Opened)}).Err
+			joined <- exchange.Alone(ctx, s.store, &exchange.Join{Request: mutex("q"), Session: exchangetest.RowOf(s.Opened)}).Err
 		}()
 		waitForLock(t, 2)
 		d.store.file.lock.pass()
 		errtest.Is(t, <-joined, driver.ErrSession, "Join after Close")
 		errtest.Is(t, <-closed, nil, "Close")
-		if n := count(t, d, "SELECT count(*) FROM queue WHERE tickets > 0"); n != 0 {
-			t.Fatal("a ticket of a closed session stands")
+		if q, err := d.Follow(t.Context(), "q", ""); err != nil || len(q.Members) != 0 {
+			t.Fatalf("a ticket of a closed session stands: %v, %v", q.Members, err)
 		}
 	}
 }
@@ -64,10 +63,8 @@ func TestAJoinThatComesAfterClose(t *testing.T) {
 // waitForLock returns when so many goroutines of this program wait for their turn to write.
 func waitForLock(t *testing.T, want int) {
 	t.Helper()
-	waits := regexp.MustCompile(`(?m)^goroutine \d+ \[select[^\n]*\]:\n(?:[^\n]+\n)*?[^\n]*\(\*writeLock\)\.take\(`)
-	stacks := make([]byte, 1<<20)
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
-		found := len(waits.FindAll(stacks[:runtime.Stack(stacks, true)], -1))
+		found := waiting()
 		if found == want {
 			return
 		}
@@ -77,10 +74,18 @@ func waitForLock(t *testing.T, want int) {
 	}
 }
 
+// waiting counts them.
+func waiting() int {
+	stacks := make([]byte, 1<<20)
+	return len(waits.FindAll(stacks[:runtime.Stack(stacks, true)], -1))
+}
+
+var waits = regexp.MustCompile(`(?m)^goroutine \d+ \[select[^\n]*\]:\n(?:[^\n]+\n)*?[^\n]*\(\*writeLock\)\.take\(`)
+
 // alone calls f while the driver does not use its connections.
 func alone(t *testing.T, d *client, f func()) {
 	for {
-		if err := d.store.file.lock.take(t.Context(), coming); err == nil {
+		if err := d.store.file.lock.take(t.Context(), nil); err == nil {
 			break
 		}
 	}
@@ -103,9 +108,9 @@ func TestTheFloorIsThatOfTheLargest(t *testing.T) {
 	}
 	const ahead = 1 << 40 // as if the clock had been far ahead when the first was used
 	largest += ahead
-	sql(t, d, "UPDATE queue SET last = last + 1099511627776, granted = granted + 1099511627776 WHERE name = 'a'")
+	rewrite(t, d, "a", func(q *queue) { q.Token += ahead })
 	for _, name := range []string{"a", "b", "c"} {
-		sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name = '"+name+"'")
+		rewrite(t, d, name, long)
 		d.store.forgetQueues(t.Context())
 	}
 	if n := count(t, d, "SELECT count(*) FROM queue"); n != 0 {
@@ -183,7 +188,7 @@ func TestARepeatedJoinDoesNotFindAnExpiredTicket(t *testing.T) {
 	s.mustJoin(t, r, true)
 	time.Sleep(2 * time.Millisecond)
 	r.Retry = true
-	if a := d.store.alone(t.Context(), &exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)}); !errors.Is(a.Err, driver.ErrGone) {
+	if a := exchange.Alone(t.Context(), d.store, &exchange.Join{Request: r, Session: exchangetest.RowOf(s.Opened)}); !errors.Is(a.Err, driver.ErrGone) {
 		t.Errorf("its time is over, and it was found: %+v", a)
 	}
 }
@@ -201,16 +206,18 @@ func TestNothingIsGrantedToTheDead(t *testing.T) {
 		dead.mustJoin(t, r, false)
 	}
 	next := b.mustJoin(t, mutex("q"), false)
-	sid := dead.session().sid
-	sql(t, d, fmt.Sprintf("UPDATE ticket SET since = -9000000000000000 WHERE sid = %d", sid))
-	sql(t, d, fmt.Sprintf("UPDATE session SET expires = 1 WHERE sid = %d", sid))
+	rewrite(t, d, "q", func(q *queue) { // and in rows of their own
+		for _, p := range append(q.Tickets, q.tail.All()...) {
+			if p.HoldFor > 0 {
+				p.End = time.Unix(0, 1)
+				q.tail.Save(p)
+			}
+		}
+	})
 	noError(t, a.Leave(t.Context(), held, true))
 	got, err := b.Renew(t.Context(), []driver.Ticket{next})
 	q, errRead := d.Follow(t.Context(), "q", "")
 	if err != nil || errRead != nil || len(got) != 1 || got[0].State != driver.Kept || len(q.Members) != 1 || !q.Members[0].Held {
-		t.Errorf("the next one that lives: %+v, %v; the queue: %+v, %v", got, err, q.Members, errRead)
-	}
-	if n := count(t, d, "SELECT count(*) FROM ticket"); n > 1 {
-		t.Errorf("%d tickets of the dead are left", n-1)
+		t.Errorf("the next one that lives: %+v, %v; the queue: %d, %v", got, err, len(q.Members), errRead)
 	}
 }

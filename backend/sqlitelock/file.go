@@ -10,17 +10,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/sqlitelock/internal/blockers"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/flock"
 	"github.com/interlock-go/interlock/internal/folder"
 	"github.com/interlock-go/interlock/internal/trust"
 	"zombiezen.com/go/sqlite"
 )
 
-// file is the database file with the folder beside it.
+// file is the database file with the folder beside it. The clients of a process share it.
 type file struct {
+	key     string   // in files
+	users   int      // guarded by files
+	clients sync.Map // stores by name of the mailbox
+
 	path     string // absolute, without symbolic links
 	foreign  bool   // a link of another user has led there
 	mode     fs.FileMode
@@ -34,33 +40,110 @@ type file struct {
 	read     conn               // used while reading is full
 	reading  chan struct{}      // full while a goroutine reads
 	blockers *blockers.Blockers // from writing
-	closing  chan struct{}      // closed by Close
+	out      []byte             // room for what is written
+}
+
+// files are those that clients of this process have open, by path.
+var files = struct {
+	sync.Mutex
+	all map[string]*file
+}{all: map[string]*file{}}
+
+// shareFile opens the file for a client, and looks at it as if it were the first one.
+func shareFile(ctx context.Context, path string, c config) (*file, error) {
+	f, empty, err := findFile(ctx, path, c)
+	if err != nil {
+		return nil, err
+	}
+	if shared := f.enter(nil); shared != nil {
+		if err := shared.admit(ctx); err == nil {
+			return shared, nil
+		} else if shared.leave(); !errors.Is(err, errReplaced) {
+			return nil, err
+		}
+	}
+	if err := f.open(ctx, empty, c); err != nil {
+		return nil, err
+	}
+	if shared := f.enter(f); shared != f { // another client was faster
+		f.close()
+		return shared, nil
+	}
+	return f, nil
+}
+
+// enter counts a client of the file that is open at the path, which is made when there is none.
+func (f *file) enter(made *file) *file {
+	files.Lock()
+	defer files.Unlock()
+	shared := files.all[f.key]
+	if shared == nil || made != nil && shared.same() != nil {
+		if shared = made; made == nil {
+			return nil
+		}
+		files.all[f.key] = made
+	}
+	shared.users++
+	return shared
+}
+
+// leave is called by each client at its end.
+func (f *file) leave() {
+	files.Lock()
+	defer files.Unlock()
+	if f.users--; f.users > 0 {
+		return
+	}
+	if files.all[f.key] == f {
+		delete(files.all, f.key)
+	}
+	f.close()
+}
+
+// admit makes sure that the file and the folder beside it are still ours.
+func (f *file) admit(ctx context.Context) error {
+	f.reading <- struct{}{}
+	defer func() { <-f.reading }()
+	if err := f.same(); err != nil {
+		return err
+	}
+	beside, err := folder.Open(f.folder.Path, f.mode, false)
+	if err != nil {
+		return driver.Permanent(err)
+	}
+	beside.Close()
+	return f.retry(ctx, nil, func() error { return f.verify(f.read) })
 }
 
 // longest is what SQLite can use, less the ends of its log's name.
 const longest = 500
 
-// openFile opens the file, and makes it if there is none.
-func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
+// findFile looks at what there is at the path.
+func findFile(ctx context.Context, path string, c config) (f *file, empty bool, err error) {
 	path, foreign, err := resolve(path)
 	if err != nil {
-		return nil, driver.Permanent(err)
+		return nil, false, driver.Permanent(err)
 	}
 	if len(path) > longest {
-		return nil, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
+		return nil, false, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
 	}
-	f := &file{path: path, foreign: foreign, mode: c.mode, reading: make(chan struct{}, 1), closing: make(chan struct{})}
-	empty, err := f.examine(ctx)
-	if err != nil {
-		return nil, err
+	f = &file{key: c.key(path), path: path, foreign: foreign, mode: c.mode, reading: make(chan struct{}, 1)}
+	if empty, err = f.examine(ctx); err != nil {
+		return nil, false, err
 	}
 	if st, err := os.Lstat(path); empty && err == nil {
 		if err := f.notOurs(st); err != nil { // before anything is made beside it
-			return nil, err
+			return nil, false, err
 		}
 	}
+	return f, empty, nil
+}
+
+// open opens the file, and makes it if there is none.
+func (f *file) open(ctx context.Context, empty bool, c config) (err error) {
+	path := f.path
 	if f.folder, err = folder.Open(path+"-interlock", f.mode, !c.noSockets); err != nil {
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
 	defer func() {
 		if err != nil {
@@ -69,49 +152,49 @@ func openFile(ctx context.Context, path string, c config) (_ *file, err error) {
 	}()
 	t, err := f.folder.Create("turn")
 	if err != nil {
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
 	if f.turn, err = trust.IDOf(t); err != nil {
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
 	f.blockers = blockers.Of(f.folder.File("turn"), path+"-shm") // the write lock, and SQLite's own
-	f.lock = newWriteLock(t, f.closing)
-	if err := f.lock.take(ctx, coming); err != nil {
-		return nil, f.stuck(err)
+	f.lock = newWriteLock(t)
+	if err := f.lock.take(ctx, nil); err != nil {
+		return f.stuck(err)
 	}
 	defer f.lock.pass()
 	if err := f.beside(); err != nil {
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
 	if empty {
 		if err := f.make(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if f.id, err = trust.Identify(path); err != nil {
-		return nil, driver.Permanent(err)
+		return driver.Permanent(err)
 	}
-	if err := f.retry(ctx, func() error { return f.guard.enter(path) }); err != nil {
-		return nil, err
+	if err := f.retry(ctx, nil, func() error { return f.guard.enter(path) }); err != nil {
+		return err
 	}
 	if f.write, err = f.connect(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.guard.complete(path); err != nil {
-		return nil, err
+		return err
 	}
 	if f.read, err = f.connect(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	for i, path := range []string{filepath.Dir(path), f.folder.Path} {
 		if f.names.at[i], err = os.Open(path); err != nil {
-			return nil, driver.Permanent(err)
+			return driver.Permanent(err)
 		}
 	}
 	if err := f.same(); err != nil {
-		return nil, err
+		return err
 	}
-	return f, nil
+	return nil
 }
 
 // resolve finds the one name that all processes know the file by. It reports whether a
@@ -222,7 +305,7 @@ func (f *file) glance() error {
 	}
 	defer c.Close()
 	err = f.verify(c)
-	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt {
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt || err == errOld {
 		return nil // its log is just being written back; connect looks again, with locks
 	}
 	return f.explain(err)
@@ -237,7 +320,10 @@ func (f *file) connect(ctx context.Context) (conn, error) {
 	if err != nil {
 		return conn{}, f.explain(err)
 	}
-	err = f.retry(ctx, func() error { return f.verify(c) })
+	err = f.retry(ctx, nil, func() error { return f.verify(c) })
+	if errors.Is(err, errOld) {
+		err = f.retry(ctx, nil, func() error { return f.migrate(c) })
+	}
 	for _, sql := range []string{"PRAGMA synchronous = NORMAL", fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", logSize/pageSize)} {
 		if err == nil {
 			err = f.explain(c.exec(sql))
@@ -273,6 +359,8 @@ func (f *file) verify(c conn) error {
 		return driver.Permanent(fmt.Errorf("%s has triggers, views or virtual tables, which this program does not make; remove the file if it is meant for locks", f.path))
 	case app == applicationID && version == layout:
 		return nil
+	case app == applicationID && version == 1:
+		return errOld
 	case app == 0 && version == 0 && tables == 0:
 		return errEmpty
 	case app != applicationID:
@@ -295,8 +383,11 @@ func (f *file) make(ctx context.Context) error {
 		return f.explain(err)
 	}
 	defer c.Close()
-	return f.retry(ctx, func() error {
+	return f.retry(ctx, nil, func() error {
 		err := f.verify(c)
+		if errors.Is(err, errOld) {
+			return nil
+		}
 		if !errors.Is(err, errEmpty) {
 			return err // another process has made it
 		}
@@ -367,8 +458,8 @@ func script(c conn, sql string) error {
 // patience bounds the wait for the file in a call whose context has no deadline.
 var patience = 30 * time.Second
 
-// retry repeats f while another connection keeps the file locked.
-func (f *file) retry(ctx context.Context, try func() error) error {
+// retry repeats try while another connection keeps the file locked, until the client is closed (over).
+func (f *file) retry(ctx context.Context, over <-chan struct{}, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -380,7 +471,7 @@ func (f *file) retry(ctx context.Context, try func() error) error {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return f.stuck(ctx.Err())
-		case <-f.closing:
+		case <-over:
 			return errClosed
 		}
 	}
@@ -429,7 +520,7 @@ const settles = 100 * time.Millisecond
 // close has the last client remove the log, unless another process writes or opens the file just now.
 func (f *file) close() {
 	if f.lock != nil {
-		if last, _ := f.lock.try(); last {
+		if last, _ := flock.Try(f.lock.file); last {
 			f.guard.leave()
 		}
 	}

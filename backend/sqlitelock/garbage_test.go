@@ -37,68 +37,88 @@ func (s *caller) isRefused(t *testing.T, queue string, words ...string) {
 	}
 }
 
-// Promise: garbage in what a row says of its tokens harms that name only: it is refused, and
-// nobody who waits is granted, until its tokens are raised again, so that none goes back.
-func TestGarbageInATokenHarmsOneName(t *testing.T) {
+// Promise: garbage in the rows of a name harms that name only: it is refused, and no waiter of it is granted, until its
+// tokens are raised again, so that none goes back. A list has the others.
+func TestGarbageInAQueueHidesNoOther(t *testing.T) {
 	path := newFile(t)
 	d := start(t, path)
 	s, other := begin(t, d), begin(t, start(t, path))
 	last := map[string]uint64{}
-	floor := uint64(1 << 40)
-	raise := func(name string) {
-		t.Helper()
-		floor = max(floor, last["harmed"], last["well"]) + 1<<30
-		noError(t, d.Raise(t.Context(), name, floor))
+	s.mustJoin(t, mutex("kept"), true)
+	for _, data := range append(garbage, "substr(data, 1, 20)", "data || data", "zeroblob(40000000)") {
+		s.passes(t, "harmed", last)
+		held := s.mustJoin(t, mutex("harmed"), true)
+		waits := other.mustJoin(t, mutex("harmed"), false)
+		sql(t, d, "UPDATE queue SET data = "+data+" WHERE name = 'harmed'")
+		for _, who := range []*caller{s, other, s} {
+			who.isRefused(t, "harmed")
+			who.passes(t, "well", last)
+		}
+		lists(t, d, "kept", "harmed")
+		if err := s.Leave(t.Context(), held, true); !driver.IsPermanent(err) {
+			t.Errorf("%s: Leave: %v", data, err)
+		}
+		d.store.forgetQueues(t.Context())
+		s.isRefused(t, "harmed")
+		floor := max(last["harmed"], last["well"], held.Token) + 1<<30
+		noError(t, d.Raise(t.Context(), "harmed", floor))
 		last["harmed"] = floor
+		answer, err := other.Renew(t.Context(), []driver.Ticket{waits})
+		if err != nil || len(answer) != 1 || answer[0].State != driver.Gone {
+			t.Errorf("%s: the waiter of before: %+v, %v", data, answer, err)
+		}
+		s.passes(t, "harmed", last)
 	}
-	for _, column := range []string{"last", "granted", "shift"} {
-		for i, data := range garbage {
-			cure := []string{"harmed", ""}[i%2]
-			overwrite := func() {
-				t.Helper()
-				sql(t, d, fmt.Sprintf("UPDATE queue SET %s = %s WHERE name = 'harmed'", column, data))
-			}
-			raise("harmed")
-			s.passes(t, "harmed", last)
-			overwrite()
-			for _, who := range []*caller{s, other, s} {
-				who.isRefused(t, "harmed")
-				who.passes(t, "well", last)
-			}
-			sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name = 'harmed'")
-			d.store.forgetQueues(t.Context())
-			s.isRefused(t, "harmed")
-			raise(cure)
-			s.passes(t, "harmed", last)
+}
 
-			held := s.mustJoin(t, mutex("harmed"), true)
-			waits := other.mustJoin(t, mutex("harmed"), false)
-			third := s.mustJoin(t, mutex("harmed"), false)
-			if column != "granted" { // else nobody knows who holds
-				overwrite()
-				s.isRefused(t, "harmed")
-				s.mustLeave(t, held)
-				errtest.Must(other.Renew(t.Context(), []driver.Ticket{waits}))(t)
-				if q, err := d.Follow(t.Context(), "harmed", ""); err != nil || len(q.Members) != 2 || q.Members[0].Held {
-					t.Errorf("%+v %v", q, err)
-				}
-				raise(cure)
-				errtest.Must(other.Renew(t.Context(), []driver.Ticket{waits}))(t)
-			} else {
-				s.mustLeave(t, held)
+// Promise: so does garbage in the row of a waiter that is in the tail of a queue.
+func TestGarbageInATailHarmsOneName(t *testing.T) {
+	path := newFile(t)
+	d := start(t, path)
+	s, other := begin(t, d), begin(t, start(t, path))
+	last := map[string]uint64{}
+	s.mustJoin(t, mutex("kept"), true)
+	for _, data := range append(garbage, "substr(data, 1, 20)", "zeroblob(40000000)") {
+		held := s.mustJoin(t, mutex("harmed"), true)
+		var waits []driver.Ticket
+		for range 8 {
+			waits = append(waits, other.mustJoin(t, mutex("harmed"), false))
+		}
+		sql(t, d, "UPDATE ticket SET data = "+data)
+		lists(t, d, "kept", "harmed")
+		named := append([]driver.Ticket{held}, waits...)
+		errtest.Must(s.Renew(t.Context(), named))(t)
+		errtest.Must(other.Renew(t.Context(), named))(t)
+		s.passes(t, "well", last)
+		noError(t, d.Ask(t.Context(), "harmed", held.ID, driver.Force)) // the first three waiters need no other row
+		for _, tk := range waits[:3] {
+			if tk = other.mustAwait(t, tk); tk.Token <= held.Token {
+				t.Errorf("%s: the token %d after %d", data, tk.Token, held.Token)
 			}
-			for _, w := range []struct {
-				s *caller
-				driver.Ticket
-			}{{other, waits}, {s, third}} {
-				got := w.s.mustAwait(t, w.Ticket)
-				if got.Token <= last["harmed"] || got.Token >= driver.MaxToken {
-					t.Errorf("%s = %s: the token %d after %d", column, data, got.Token, last["harmed"])
-				}
-				last["harmed"] = got.Token
-				w.s.mustLeave(t, got)
+			if held = tk; tk.ID != waits[2].ID {
+				other.mustLeave(t, tk)
 			}
 		}
+		if err := other.Leave(t.Context(), held, true); !driver.IsPermanent(err) {
+			t.Errorf("%s: Leave before one that cannot be read: %v", data, err)
+		}
+		s.passes(t, "well", last)
+		noError(t, d.Raise(t.Context(), "harmed", held.Token+1<<20))
+		other.mustLeave(t, held) // it was kept, and so was the one behind it
+		other.mustLeave(t, other.mustAwait(t, waits[3]))
+		s.passes(t, "harmed", last)
+	}
+}
+
+// lists looks whether a list has a queue, and ends with an error that names another one.
+func lists(t *testing.T, d *client, want, harmed string) {
+	t.Helper()
+	seen, why := false, error(nil)
+	for q, err := range d.Queues(t.Context(), "") {
+		seen, why = seen || q.Name == want, err
+	}
+	if !seen || why == nil || !strings.Contains(why.Error(), harmed) {
+		t.Errorf("listed: %v, and at the end: %v", seen, why)
 	}
 }
 

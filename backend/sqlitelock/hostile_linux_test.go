@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"net"
 	"os"
@@ -16,7 +17,10 @@ import (
 
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/errtest"
+	"github.com/interlock-go/interlock/internal/fileclock"
 	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -34,10 +38,17 @@ func tamper(t *testing.T, path, script string) {
 	noError(t, err)
 }
 
-// insert writes a session of somebody who does not live any more.
-func insert(t *testing.T, path, id, post string, expires int64) {
+// insert puts the ticket of a session into a queue that is empty, as a holder.
+func insert(t *testing.T, path, queue, session, mailbox string, followers ...string) {
 	t.Helper()
-	tamper(t, path, fmt.Sprintf("INSERT INTO session(id, post, owner, ttl, expires) VALUES ('%s', '%s', 'x', 1000, %d)", id, post, expires))
+	q := rows.Queue{Name: queue, Kind: driver.Mutex, Capacity: 1, Token: 1, Followers: followers, Tickets: []*rows.Ticket{{ID: newID(), Units: 1, Held: true, Token: 1,
+		Session: exchange.Session{ID: session, TTL: time.Hour, Mailbox: mailbox}, End: time.Unix(0, 1<<62)}}}
+	boot := fnv.New64a()
+	boot.Write([]byte(errtest.Must(fileclock.New())(t).Boot))
+	of := boot.Sum64()
+	var out rows.Codec
+	q.Fields(&out, func() { rows.Number(&out, &of); rows.Number(&out, &q.Behind) })
+	tamper(t, path, fmt.Sprintf("DELETE FROM queue WHERE name = '%s'; INSERT INTO queue(name, data) VALUES ('%[1]s', x'%x')", queue, out.Out))
 }
 
 // outside makes a folder of things that are nobody's business, and returns a function that
@@ -141,27 +152,27 @@ func TestNoLinkIsFollowedOutOfTheFolder(t *testing.T) {
 	path := file(t)
 	d := open(t, path)
 	s := session(t, d, time.Hour)
-	id := newID()
-	for _, name := range []string{"live", "sock", "post"} {
-		noError(t, os.Symlink(filepath.Join(dir, "x."+name), filepath.Join(path+"-interlock", id+"."+name)))
+	id, mailbox := newID(), exchange.NewMailbox()
+	for file, name := range map[string]string{id + ".live": "x.live", id + ".sock": "x.sock", mailbox + ".post": "x.post"} {
+		noError(t, os.Symlink(filepath.Join(dir, name), filepath.Join(path+"-interlock", file)))
 	}
-	insert(t, path, id, id+".post", 1<<62)
-	tamper(t, path, fmt.Sprintf("UPDATE file SET opened = opened + 1; INSERT INTO watch VALUES ('queue', 'q', '%s.post')", id))
-	held := join(t, s, mutex("q"), true)
-	other := session(t, d, time.Hour)
-	waits := join(t, other, mutex("q"), false) // who waits watches the sessions
+	insert(t, path, "q", id, mailbox, mailbox)
+	waits := join(t, s, mutex("q"), false) // who waits watches the session, and tells the follower
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := other.Await(ctx, waits); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Await(ctx, waits); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if _, err := s.Renew(t.Context(), []driver.Ticket{held}); err != nil {
+	if _, err := s.Renew(t.Context(), []driver.Ticket{waits}); err != nil {
 		t.Error(err)
 	}
-	tamper(t, path, "UPDATE session SET expires = 1 WHERE owner = 'x'")
-	if _, err := s.Renew(t.Context(), []driver.Ticket{held}); err != nil {
-		t.Error(err)
+	for q, err := range d.Queues(t.Context(), "") {
+		if err == nil {
+			err = d.Ask(t.Context(), q.Name, q.Members[0].ID, driver.Force)
+		}
+		noError(t, err)
 	}
+	await(t, s, waits)
 	untouched()
 }
 
@@ -176,9 +187,9 @@ func TestNamesInTheFileAreChecked(t *testing.T) {
 		"an ID that is the folder":  {".", ""},
 		"a long ID":                 {strings.Repeat("a", 10_000), ""},
 		"an ID of other digits":     {strings.Repeat("A", 32), ""},
-		"a socket elsewhere":        {newID(), "%s/x.post"},
-		"a socket of another kind":  {newID(), newID() + ".sock"},
-		"a socket above the folder": {newID(), "../" + newID() + ".post"},
+		"a socket elsewhere":        {newID(), "%s/x"},
+		"a socket of another kind":  {newID(), newID()},
+		"a socket above the folder": {newID(), "../" + exchange.NewMailbox()},
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := file(t)
@@ -189,20 +200,12 @@ func TestNamesInTheFileAreChecked(t *testing.T) {
 			for i, name := range row {
 				row[i] = strings.Replace(name, "%s", up, 1)
 			}
-			insert(t, path, row[0], row[1], 1)
+			insert(t, path, "q", row[0], row[1])
 			_, err = s.Join(t.Context(), mutex("q"))
-			if err == nil {
-				_, err = s.Renew(t.Context(), nil)
+			if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("a Join: %v", err)
 			}
-			if !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") {
-				t.Errorf("with a session that is over: %v", err)
-			}
-			if other, err := sqlitelock.New(t.Context(), path); !driver.IsPermanent(err) || !strings.Contains(err.Error(), path+" is damaged") {
-				t.Errorf("it was opened: %v", err)
-				if err == nil {
-					other.Close()
-				}
-			}
+			join(t, session(t, open(t, path), time.Hour), mutex("well"), true)
 			untouched()
 		})
 	}
@@ -216,10 +219,11 @@ func TestAPipeInTheFolderKeepsNobodyWaiting(t *testing.T) {
 	s := session(t, d, time.Hour)
 	id := newID()
 	noError(t, syscall.Mkfifo(filepath.Join(path+"-interlock", id+".live"), 0o600))
-	insert(t, path, id, "", 1<<62)
+	insert(t, path, "q", id, "")
+	waits := join(t, s, mutex("q"), false)
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Renew(t.Context(), nil)
+		_, err := s.Renew(t.Context(), []driver.Ticket{waits})
 		done <- err
 	}()
 	select {
@@ -315,8 +319,8 @@ func TestWhatIsNoFileOfSQLiteIsRefused(t *testing.T) {
 func TestAStrangeSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, script := range map[string]string{
-		"a trigger": "CREATE TRIGGER x AFTER INSERT ON ticket BEGIN DELETE FROM session; END",
-		"a view":    "CREATE VIEW x AS SELECT * FROM ticket",
+		"a trigger": "CREATE TRIGGER x AFTER INSERT ON queue BEGIN DELETE FROM cell; END",
+		"a view":    "CREATE VIEW x AS SELECT * FROM queue",
 	} {
 		path := file(t)
 		open(t, path)

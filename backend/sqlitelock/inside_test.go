@@ -13,6 +13,8 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
 )
@@ -62,8 +64,14 @@ func begin(t testing.TB, d *client) *caller {
 	return &caller{s, d.store}
 }
 
-// session is the row of a caller's session, as the store has it.
-func (s *caller) session() *session { return s.store.session(s.ID) }
+// dies closes the files of the session, as if its process had died.
+func (s *caller) dies() {
+	s.store.mu.Lock()
+	life := s.store.sessions[s.ID]
+	delete(s.store.sessions, s.ID)
+	s.store.mu.Unlock()
+	life.Close()
+}
 
 func mutex(queue string) driver.Request {
 	return driver.Request{ID: exchange.NewID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
@@ -105,17 +113,37 @@ func (s *caller) mustLeave(t testing.TB, tk driver.Ticket) {
 // sql changes the file behind the driver's back.
 func sql(t testing.TB, d *client, text string) {
 	t.Helper()
-	noError(t, d.store.change(t.Context(), fast, func(x *tx) error { return x.exec(text) }))
+	noError(t, d.store.change(t.Context(), false, func(x *tx) error { return x.exec(text) }))
 }
 
 func count(t testing.TB, d *client, text string) (n int64) {
 	t.Helper()
-	noError(t, d.store.view(t.Context(), func(c conn, _ moment) error {
+	noError(t, d.store.view(t.Context(), func(c conn, _ time.Time) error {
 		_, err := c.one(text, func(s *sqlite.Stmt) { n = s.ColumnInt64(0) })
 		return err
 	}))
 	return n
 }
+
+// rewrite changes the row of a queue behind the driver's back.
+func rewrite(t testing.TB, d *client, name string, f func(*queue)) {
+	t.Helper()
+	noError(t, d.store.change(t.Context(), false, func(x *tx) error {
+		q := &queue{}
+		var wrong error
+		if _, err := x.one("SELECT rowid, "+data+" FROM queue WHERE name = ?", func(r *sqlite.Stmt) { wrong = q.scan(r, name) }, name); err != nil || wrong != nil {
+			return errors.Join(err, wrong)
+		}
+		q.tail = tail{conn: x.conn, queue: name, writes: true}
+		f(q)
+		var out rows.Codec
+		q.fields(&out)
+		return x.exec("UPDATE queue SET data = ? WHERE rowid = ?", out.Out, q.row)
+	}))
+}
+
+// long has it that the row of a queue was written long ago.
+func long(q *queue) { q.Written = q.Written.Add(-2 * idleFor) }
 
 // After a reboot no session is left, fixed ends count on by the wall clock, and
 // tokens grow.
@@ -125,24 +153,25 @@ func TestReboot(t *testing.T) {
 	s := begin(t, d)
 	plain := s.mustJoin(t, mutex("plain"), true)
 	s.mustJoin(t, mutex("plain"), false)
-	fixedRequest := mutex("fixed")
-	fixedRequest.Hold = time.Hour
-	s.mustJoin(t, fixedRequest, true)
-	over := mutex("over")
-	over.Hold = time.Hour
-	s.mustJoin(t, over, true)
-	// The machine was off for half an hour, and counts from zero again.
-	sql(t, d, "UPDATE ticket SET wall = wall - 1800000000000 WHERE queue = 'fixed'")
-	sql(t, d, "UPDATE ticket SET wall = wall - 7200000000000 WHERE queue = 'over'")
-	sql(t, d, "UPDATE ticket SET ends = ends - 999000000000000, since = since - 999000000000000")
-	sql(t, d, "UPDATE session SET expires = expires - 999000000000000")
-	sql(t, d, "UPDATE file SET boot = 'an earlier one'")
+	for _, name := range []string{"fixed", "over"} {
+		r := mutex(name)
+		r.Hold = time.Hour
+		s.mustJoin(t, r, true)
+	}
+	// The machine was off for half an hour, or for two, and counts from zero again.
+	for name, off := range map[string]time.Duration{"plain": time.Minute, "fixed": 30 * time.Minute, "over": 2 * time.Hour} {
+		rewrite(t, d, name, func(q *queue) {
+			const zero = -999_000 * time.Second
+			q.boot++
+			q.Written, q.Wall = q.Written.Add(zero), q.Wall.Add(-off)
+			for _, p := range q.Tickets {
+				p.End, p.Since = p.End.Add(zero), p.Since.Add(-off)
+			}
+		})
+	}
 	noError(t, d.Close())
 
 	after := start(t, path)
-	if after.store.clock.Boot == "" {
-		t.Skip("this system does not tell boots apart")
-	}
 	next := begin(t, after)
 	got := next.mustJoin(t, mutex("plain"), true)
 	if got.Token <= plain.Token || !got.Inherited {
@@ -169,15 +198,15 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	s := begin(t, d)
 	first := s.mustJoin(t, mutex("q"), true)
 	s.mustLeave(t, first)
-	ahead := int64(time.Hour / (10 * time.Microsecond))
-	sql(t, d, fmt.Sprintf("UPDATE queue SET last = last + %d, granted = granted + %d", ahead, ahead)) // as if it had been an hour later
+	ahead := uint64(time.Hour / (10 * time.Microsecond))
+	rewrite(t, d, "q", func(q *queue) { q.Token += ahead }) // as if it had been an hour later
 	second := s.mustJoin(t, mutex("q"), true)
-	if second.Token <= first.Token+uint64(ahead) {
-		t.Errorf("%d after %d", second.Token, first.Token+uint64(ahead))
+	if second.Token <= first.Token+ahead {
+		t.Errorf("%d after %d", second.Token, first.Token+ahead)
 	}
 	s.mustLeave(t, second)
 
-	sql(t, d, "UPDATE queue SET since = -9000000000000000")
+	rewrite(t, d, "q", long)
 	d.store.forgetQueues(t.Context())
 	if n := count(t, d, "SELECT count(*) FROM queue"); n != 0 {
 		t.Fatalf("%d idle queues are kept", n)
@@ -200,30 +229,20 @@ func TestQueuesThatAreKept(t *testing.T) {
 	s.mustJoin(t, mutex("in use"), true)
 	s.mustLeave(t, s.mustJoin(t, mutex("recent"), true))
 	s.mustLeave(t, s.mustJoin(t, mutex("idle"), true))
-	sql(t, d, "UPDATE queue SET since = -9000000000000000 WHERE name <> 'recent'")
+	errtest.Must(d.store.Resize(t.Context(), "resized", 3))(t)
+	for _, name := range []string{"unclean", "in use", "idle", "resized"} {
+		rewrite(t, d, name, long)
+	}
 	d.store.forgetQueues(t.Context())
 	if n := count(t, d, "SELECT count(*) FROM queue WHERE name = 'idle'"); n != 0 {
 		t.Error("the idle one is kept")
 	}
-	if n := count(t, d, "SELECT count(*) FROM queue"); n != 3 {
-		t.Errorf("%d queues are left, not 3", n)
+	if n := count(t, d, "SELECT count(*) FROM queue"); n != 4 {
+		t.Errorf("%d queues are left, not 4", n)
 	}
 	if got := s.mustJoin(t, mutex("unclean"), true); !got.Inherited {
 		t.Error("forgotten that the last holder did not leave cleanly")
 	}
-}
-
-// takeAway removes the row of a ticket. The caller saves the queue.
-func (t *tx) takeAway(tk driver.Ticket) (*queue, error) {
-	q, err := t.queue(tk.Queue)
-	if err != nil {
-		return nil, err
-	}
-	p, err := t.ticket(q, t.s.tickets.get(tk.ID).n)
-	if err != nil {
-		return nil, err
-	}
-	return q, t.remove(q, p, true)
 }
 
 // A full disk or quota is told at once; it loses nothing, and Leave needs no
@@ -264,53 +283,6 @@ func TestFullDisk(t *testing.T) {
 		s.mustLeave(t, tk)
 	}
 	s.mustJoin(t, mutex("q"), true)
-}
-
-// A writer that leaves many readers behind grants them in several short
-// transactions, without anybody's help.
-func TestManyReadersAfterAWriter(t *testing.T) {
-	d := start(t, newFile(t))
-	s, other := begin(t, d), begin(t, start(t, d.store.file.path))
-	rw := func(units int64) driver.Request {
-		return driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.RWMutex, Units: units, Capacity: driver.RWCapacity}
-	}
-	writer := s.mustJoin(t, rw(driver.RWCapacity), true)
-	var readers []driver.Ticket
-	const many = 5*batch + 1
-	for range many {
-		readers = append(readers, other.mustJoin(t, rw(1), false))
-	}
-	last := s.mustJoin(t, rw(driver.RWCapacity), false)
-	before := d.Exchanges()
-	s.mustLeave(t, writer)
-	if used := d.Exchanges() - before; used < many/batch || used > many/batch+3 {
-		t.Errorf("%d readers were let in by %d exchanges, each at most %d", many, used, batch)
-	}
-	for _, r := range readers {
-		other.mustAwait(t, r)
-	}
-	for _, r := range readers {
-		other.mustLeave(t, r)
-	}
-	s.mustAwait(t, last)
-}
-
-// Somebody who died between two of these transactions leaves the rest to the next
-// Renew.
-func TestUnfinishedGrantsGoOn(t *testing.T) {
-	d := start(t, newFile(t))
-	s := begin(t, d)
-	held := s.mustJoin(t, mutex("q"), true)
-	next := s.mustJoin(t, mutex("q"), false)
-	err := d.store.change(t.Context(), fast, func(x *tx) error { // leaves without a grant
-		q, err := x.takeAway(held)
-		return errors.Join(err, x.save(q))
-	})
-	noError(t, err)
-	errtest.Must(s.Renew(t.Context(), []driver.Ticket{next}))(t)
-	ctx, cancel := context.WithTimeout(t.Context(), limit/3)
-	defer cancel()
-	errtest.Must(s.Await(ctx, next))(t)
 }
 
 // Without sockets the file is looked at; waking up takes longer, that is all.
@@ -357,13 +329,13 @@ func TestWriteLock(t *testing.T) {
 	for i := range both {
 		f := errtest.Must(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600))(t)
 		defer f.Close()
-		both[i] = newWriteLock(f, nil)
+		both[i] = newWriteLock(f)
 	}
 	a, b := both[0], both[1]
-	noError(t, a.take(t.Context(), coming))
+	noError(t, a.take(t.Context(), nil))
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := b.take(ctx, coming); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.take(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("two have the turn: %v", err)
 		}
 		cancel()
@@ -371,7 +343,7 @@ func TestWriteLock(t *testing.T) {
 	a.pass()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	noError(t, a.take(ctx, coming)) // b's sleeper had it, and gave it back
+	noError(t, a.take(ctx, nil)) // b's sleeper had it, and gave it back
 	a.pass()
 
 	const rounds = 2000
@@ -385,7 +357,7 @@ func TestWriteLock(t *testing.T) {
 				if n%3 == 0 { // some give up
 					ctx, cancel = context.WithTimeout(ctx, 50*time.Microsecond)
 				}
-				if taken := both[i%2].take(ctx, coming); taken == nil {
+				if taken := both[i%2].take(ctx, nil); taken == nil {
 					if inside.Add(1) != 1 {
 						err = errors.New("two have the turn")
 					}
@@ -411,7 +383,7 @@ func TestARemovedSocketIsMadeAgain(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)
 	other := begin(t, start(t, d.store.file.path))
-	socket := d.store.file.folder.File(d.store.mailbox.Name)
+	socket := d.store.file.folder.File(d.store.mailbox.Name + ".post")
 	if err := os.Remove(socket); err != nil {
 		t.Skip(err) // there are no sockets here
 	}
@@ -428,21 +400,19 @@ func TestLeftovers(t *testing.T) {
 	begin(t, d)
 	dead := start(t, d.store.file.path)
 	left := begin(t, dead)
-	for _, f := range left.session().life.Files() {
-		f.Close()
-	}
-	sql(t, d, fmt.Sprintf("DELETE FROM session WHERE sid = %d", left.session().sid))
+	left.dies()
 	all := errtest.Must(filepath.Glob(d.store.file.folder.File("*")))(t)
 	for _, f := range all {
 		noError(t, os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)))
 	}
-	d.store.clearFolder(t.Context())
-	now := errtest.Must(filepath.Glob(d.store.file.folder.File("*")))(t)
-	for _, f := range now {
-		if strings.Contains(f, left.ID) {
-			t.Errorf("%s is left", f)
+	for _, there := range []bool{true, false} { // they prove a death until the second time
+		d.store.tidying.at = time.Time{}
+		errtest.Must(d.store.Tidy(t.Context()))(t)
+		if now := strings.Join(errtest.Must(filepath.Glob(d.store.file.folder.File("*")))(t), " "); strings.Contains(now, left.ID) != there {
+			t.Errorf("they are to be there: %v; of %v there is left %v", there, all, now)
 		}
 	}
+	now := errtest.Must(filepath.Glob(d.store.file.folder.File("*")))(t)
 	if len(now) < len(all)-2 {
 		t.Errorf("of %v only %v is left", all, now)
 	}
@@ -466,34 +436,7 @@ func watches(ctx context.Context, t testing.TB, d *client, want int) {
 	}
 }
 
-// With more sessions than one driver watches, it watches those in front of it.
-func TestDeathAmongManySessions(t *testing.T) {
-	d := start(t, newFile(t))
-	crowd := start(t, d.store.file.path)
-	var holder *caller
-	for i := range maxWatched + 100 {
-		s := begin(t, crowd)
-		if i == maxWatched/2 {
-			holder = s
-			holder.mustJoin(t, mutex("q"), true)
-		}
-	}
-	s := begin(t, d)
-	next := s.mustJoin(t, mutex("q"), false)
-	got := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	go func() {
-		_, err := s.Await(ctx, next)
-		got <- err
-	}()
-	watches(ctx, t, d, maxWatched)
-	holder.session().life.Close() // as if its process had died
-	errtest.MustBe(t, <-got, nil, "Await behind a holder that died, one of more sessions than are watched")
-}
-
-// Whoever dies between the commit of a grant and its message is seen to die, and
-// the next one looks.
+// Promise: who dies between the commit of a grant and its message is seen to die, and the next one looks.
 func TestDeathBetweenCommitAndMessage(t *testing.T) {
 	d := start(t, newFile(t))
 	dying := start(t, d.store.file.path)
@@ -508,14 +451,44 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 		got <- err
 	}()
 	watches(ctx, t, d, 1)
-	x := &tx{s: dying.store}
-	err := dying.store.transact(ctx, fast, x, func(x *tx) error {
-		q, err := x.takeAway(held)
-		return errors.Join(err, x.grant(q), x.save(q))
-	})
-	if err != nil || len(x.out) != 1 {
-		t.Fatalf("%d messages, %v", len(x.out), err)
+	told := 0
+	noError(t, dying.store.change(ctx, false, func(x *tx) error {
+		q, err := x.queue("q")
+		if err == nil {
+			err = errors.Join(q.Leave(exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: held.ID}, Session: exchangetest.RowOf(first.Opened), Clean: true}), x.save())
+		}
+		told, x.events, x.queues = len(x.events), nil, nil
+		return err
+	}))
+	if told != 1 {
+		t.Fatalf("%d messages", told)
 	}
-	first.session().life.Close() // dead before it sends the message
+	first.dies() // before it sends the message
 	errtest.MustBe(t, <-got, nil, "Await of a grant whose message was never sent, since the sender died")
+}
+
+// Promise: a waiter far behind, whose client watches the first sessions only, is granted when all in front of it are dead.
+func TestDeathAmongManySessions(t *testing.T) {
+	d := start(t, newFile(t))
+	crowd := start(t, d.store.file.path)
+	var all []*caller
+	for i := range 100 {
+		s := begin(t, crowd)
+		s.mustJoin(t, mutex("q"), i == 0)
+		all = append(all, s)
+	}
+	s := begin(t, d)
+	next := s.mustJoin(t, mutex("q"), false)
+	got := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		_, err := s.Await(ctx, next)
+		got <- err
+	}()
+	watches(ctx, t, d, 2)
+	for _, o := range all {
+		o.dies()
+	}
+	errtest.MustBe(t, <-got, nil, "Await behind holders that died, more than are watched")
 }

@@ -23,7 +23,7 @@ func NewLate(ctx context.Context, t testing.TB, path string, wait func() <-chan 
 func late(t testing.TB, s *store, wait func() <-chan struct{}) {
 	t.Helper()
 	f := s.file
-	noError(t, f.lock.take(context.Background(), coming))
+	noError(t, f.lock.take(context.Background(), nil))
 	defer f.lock.pass()
 	noError(t, f.write.CreateFunction("late", &sqlite.FunctionImpl{
 		AllowIndirect: true,
@@ -32,7 +32,7 @@ func late(t testing.TB, s *store, wait func() <-chan struct{}) {
 			return sqlite.IntegerValue(0), nil
 		},
 	}))
-	for _, what := range []string{"INSERT ON main.ticket", "DELETE ON main.ticket", "UPDATE ON main.session", "INSERT ON main.queue", "UPDATE ON main.queue"} {
-		noError(t, script(f.write, "CREATE TEMP TRIGGER [late "+what+"] AFTER "+what+" BEGIN SELECT late(); END"))
+	for _, what := range []string{"INSERT", "UPDATE"} {
+		noError(t, script(f.write, "CREATE TEMP TRIGGER IF NOT EXISTS [late "+what+"] AFTER "+what+" ON main.queue BEGIN SELECT late(); END"))
 	}
 }

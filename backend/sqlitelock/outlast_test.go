@@ -61,8 +61,8 @@ func TestErrorsThatPass(t *testing.T) {
 			}
 			limited(count(t, d, "PRAGMA page_count"))
 			for n := 0; ; n++ {
-				err := d.store.change(t.Context(), fast, func(x *tx) error {
-					return x.exec("INSERT INTO watch(what, name, post) VALUES ('nothing', ?, '')", fmt.Sprintf("%d", n))
+				err := d.store.change(t.Context(), false, func(x *tx) error {
+					return x.exec("INSERT INTO swap(id, at, version) VALUES (?, 1, 1)", fmt.Sprint(n))
 				})
 				if full(err) {
 					return func() { limited(1 << 30) }
@@ -97,7 +97,7 @@ func TestErrorsThatPass(t *testing.T) {
 				}
 				if begun {
 					call()
-					for count(t, other, "SELECT count(*) FROM watch WHERE name <> ''") < 2 {
+					for count(t, other, "SELECT (SELECT count(*) FROM cell WHERE followers <> '') + (SELECT count(*) FROM queue WHERE name = 'q')") < 2 {
 						time.Sleep(time.Millisecond)
 					}
 				}

@@ -232,7 +232,7 @@ func stopInTransaction(path string, stop func()) error {
 		return err
 	}
 	defer c.Close()
-	for _, sql := range []string{"BEGIN IMMEDIATE", "UPDATE file SET opened = opened + 1", "", "COMMIT"} {
+	for _, sql := range []string{"BEGIN IMMEDIATE", "UPDATE file SET floor = floor", "", "COMMIT"} {
 		if sql == "" {
 			stop()
 			continue

@@ -1,76 +1,50 @@
 package sqlitelock
 
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
+	"github.com/interlock-go/interlock/internal/fileclock"
+)
+
 // applicationID marks our files in the SQLite header.
 const applicationID = 0x496c6f6b // "Ilok"
 
 // layout is the version of the schema. A file with a larger one is refused.
-const layout = 1
+const layout = 2
 
-// Times are moments of the file (see fileclock.Clock), walls are Unix times in
-// nanoseconds.
 const schema = `
 CREATE TABLE file(               -- one row
 	one      INTEGER PRIMARY KEY CHECK (one = 1),
-	boot     TEXT    NOT NULL,   -- what the moments in this file count from
-	floor    INTEGER NOT NULL,   -- no queue that is made anew has smaller numbers
-	opened   INTEGER NOT NULL    -- sessions ever opened
+	floor    INTEGER NOT NULL    -- no queue that is made anew has smaller tokens
 );
-INSERT INTO file VALUES (1, '', 0, 0);
-
-CREATE TABLE session(
-	sid      INTEGER PRIMARY KEY AUTOINCREMENT,
-	id       TEXT    NOT NULL,   -- names its files
-	post     TEXT    NOT NULL,   -- names the socket that messages go to
-	owner    TEXT    NOT NULL,
-	ttl      INTEGER NOT NULL,
-	expires  INTEGER NOT NULL    -- nothing of it ends before; 0: it is over
-);
-CREATE INDEX session_expires ON session(expires);
+INSERT INTO file VALUES (1, 0);
 
 CREATE TABLE queue(
 	name     TEXT    PRIMARY KEY,
-	kind     TEXT    NOT NULL,
-	capacity INTEGER NOT NULL,
-	last     INTEGER NOT NULL,   -- the largest number that was given out
-	granted  INTEGER NOT NULL,   -- tickets up to this number are held
-	shift    INTEGER NOT NULL,   -- token = number + shift
-	used     INTEGER NOT NULL,   -- units of the held tickets
-	tickets  INTEGER NOT NULL,
-	waiting  INTEGER NOT NULL,   -- how many of them wait
-	unclean  INTEGER NOT NULL,   -- the last exclusive holder did not leave cleanly
-	version  INTEGER NOT NULL,
-	watched  INTEGER NOT NULL,   -- there may be rows in watch
-	id       TEXT,               -- the only ticket, if it is kept here; its number is granted
-	units    INTEGER NOT NULL,
-	sid      INTEGER NOT NULL,
-	since    INTEGER NOT NULL,   -- also of the last one that was kept here
-	note     BLOB
-) WITHOUT ROWID;
+	data     BLOB    NOT NULL    -- see package rows
+);
 
-CREATE TABLE ticket(
+CREATE TABLE ticket(             -- of the last ones of long queues
 	queue    TEXT    NOT NULL,
-	n        INTEGER NOT NULL,
+	n        INTEGER NOT NULL,   -- larger than those in front
 	id       TEXT    NOT NULL,
-	units    INTEGER NOT NULL,
-	sid      INTEGER NOT NULL,
-	since    INTEGER NOT NULL,
-	note     BLOB,
-	hold     INTEGER NOT NULL,   -- the length of its fixed time
-	ends     INTEGER,            -- its own end, if it has one
-	wall     INTEGER,            -- the wall clock then
-	flags    INTEGER NOT NULL,
-	owner    TEXT,               -- of a fixed one, which may outlive its session
-	token    INTEGER,            -- if it is not number + shift
+	data     BLOB    NOT NULL,
 	PRIMARY KEY (queue, n)
 ) WITHOUT ROWID;
-CREATE INDEX ticket_ends ON ticket(ends) WHERE ends IS NOT NULL;
+CREATE INDEX ticket_id ON ticket(id);
 
 CREATE TABLE cell(
-	name     TEXT    PRIMARY KEY,
-	version  INTEGER NOT NULL,
-	present  INTEGER NOT NULL,
-	watched  INTEGER NOT NULL,
-	value    BLOB
+	name      TEXT    PRIMARY KEY,
+	version   INTEGER NOT NULL,
+	present   INTEGER NOT NULL,
+	followers TEXT    NOT NULL,  -- who are told once of the next change: mailboxes
+	value     BLOB
 );
 
 CREATE TABLE swap(               -- the results of the last minutes
@@ -79,20 +53,56 @@ CREATE TABLE swap(               -- the results of the last minutes
 	version  INTEGER NOT NULL    -- that was made; 0: it was refused
 ) WITHOUT ROWID;
 CREATE INDEX swap_at ON swap(at);
-
-CREATE TABLE watch(              -- who is to be told once of the next change
-	what     TEXT    NOT NULL,   -- queue or cell
-	name     TEXT    NOT NULL,
-	post     TEXT    NOT NULL,
-	PRIMARY KEY (what, name, post)
-) WITHOUT ROWID;
 `
 
-// Flags of a ticket.
-const (
-	fixed   = 1 << iota // it ends at its own end, whatever its session does
-	evicted             // it is not renewed any more
-	revoked             // its holder was asked to give it up
-	kept                // joined without a fixed time: its end is a clean one
-	stray               // its caller does not know of it, so it is not renewed
-)
+var errOld = errors.New("the file has an earlier layout")
+
+// migrate gives a file of layout 1 this layout, unless there are leases in it. Programs of that layout cannot use it from
+// then on.
+func (f *file) migrate(c conn) (err error) {
+	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if !c.AutocommitEnabled() {
+			err = errors.Join(err, c.exec("ROLLBACK"))
+		}
+	}()
+	clock, err := fileclock.New()
+	if err != nil {
+		return err
+	}
+	leases := int64(0)
+	const standing = `SELECT (SELECT count(*) FROM session, file WHERE boot = ?1 AND expires > 0 AND expires + ttl > ?2) + (SELECT count(*) FROM ticket WHERE flags & 1 AND wall > ?3)`
+	if _, err := c.one(standing, func(r *sqlite.Stmt) { leases = r.ColumnInt64(0) }, clock.Boot, clock.Now(), time.Now().UnixNano()); err != nil {
+		return err
+	}
+	if leases > 0 {
+		return driver.Permanent(fmt.Errorf("%s is used by an earlier version of this program, or has leases of it: end all programs that use it, wait until the leases have expired, and start again", f.path))
+	}
+	var kept []rows.Queue
+	if err := c.all("SELECT name, capacity FROM queue WHERE kind = 'semaphore, resized' AND "+named, func(r *sqlite.Stmt) bool {
+		kept = append(kept, rows.Queue{Name: r.ColumnText(0), Kind: driver.Semaphore, Capacity: r.ColumnInt64(1), Resized: true})
+		return true
+	}); err != nil {
+		return err
+	}
+	if err := script(c, `UPDATE file SET floor = max(floor, (SELECT coalesce(max(last + shift), 0) FROM queue));
+		DROP TABLE session; DROP TABLE queue; DROP TABLE ticket; DROP TABLE watch;
+		ALTER TABLE file DROP COLUMN boot; ALTER TABLE file DROP COLUMN opened;
+		ALTER TABLE cell DROP COLUMN watched; ALTER TABLE cell ADD COLUMN followers TEXT NOT NULL DEFAULT '';
+		CREATE TABLE queue(name TEXT PRIMARY KEY, data BLOB NOT NULL);
+		CREATE TABLE ticket(queue TEXT NOT NULL, n INTEGER NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (queue, n)) WITHOUT ROWID;
+		CREATE INDEX ticket_id ON ticket(id)`); err != nil {
+		return err
+	}
+	for i := range kept {
+		q := queue{Queue: kept[i]}
+		var out rows.Codec
+		q.fields(&out)
+		if err := c.exec("INSERT INTO queue(name, data) VALUES (?,?)", q.Name, out.Out); err != nil {
+			return err
+		}
+	}
+	return script(c, fmt.Sprintf("PRAGMA user_version = %d; COMMIT", layout))
+}

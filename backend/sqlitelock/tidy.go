@@ -2,6 +2,9 @@ package sqlitelock
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,114 +14,117 @@ import (
 // tidying is what is removed now and then, and how far it has come.
 type tidying struct {
 	sync.Mutex
-	at    time.Time // when it was last done
-	after string    // the queue that the last round ended with
+	at    time.Time       // when it was last done
+	after string          // the queue that the last round ended with
+	dead  map[string]bool // sessions that it has found dead
 }
 
-const tidyEvery = 10 * time.Minute
+const (
+	tidyEvery = 10 * time.Minute
+	idleFor   = time.Hour // a queue that is removed
+	batch     = 100       // rows that a transaction removes
+)
 
-// Tidy removes queues, files and watchers that are of no use. Expired tickets are swept by heartbeats.
+// Tidy removes rows and files that are of no use, and clients that are gone from those that are told of the next change.
 func (s *store) Tidy(ctx context.Context) (queues []string, err error) {
 	s.tidying.Lock()
 	defer s.tidying.Unlock()
 	if time.Since(s.tidying.at) >= tidyEvery {
 		s.tidying.at = time.Now()
 		s.forgetQueues(ctx)
-		s.clearFolder(ctx)
-		s.forgetWatchers(ctx)
+		s.forgetFollowers(ctx)
+		s.tidying.dead = s.file.folder.Clear(s.tidying.dead, s.mailbox, tidyEvery)
 	}
 	return nil, nil
 }
 
-// forgetQueues removes queues that were empty for an hour. Their numbers stay used: the floor is
-// raised over them.
+// forgetQueues removes the rows of queues that were empty for an hour, and what has expired in others. Tokens stay used: the
+// floor is raised over them.
 func (s *store) forgetQueues(ctx context.Context) {
-	var idle []string
-	err := s.view(ctx, func(c conn, now moment) error {
-		idle = idle[:0]
-		rows := 0
-		return c.all("SELECT name, tickets = 0 AND unclean = 0 AND watched = 0 AND kind <> '"+resizedKind+"' AND since < ? FROM queue WHERE name > ? AND "+named+" ORDER BY name", func(r *sqlite.Stmt) bool {
-			s.tidying.after = r.ColumnText(0)
-			if r.ColumnBool(1) {
-				idle = append(idle, s.tidying.after)
+	var names []string
+	err := s.view(ctx, func(c conn, now time.Time) error {
+		names = nil
+		looked, last := 0, ""
+		err := c.all("SELECT rowid, "+data+", name FROM queue WHERE name > ? AND "+named+" ORDER BY name", func(r *sqlite.Stmt) bool {
+			q := &queue{}
+			if last = r.ColumnText(2); q.scan(r, last) == nil {
+				if q.settle(c, s, last, now, false); q.Changed || s.useless(q, now) || slices.ContainsFunc(q.Followers, s.gone) {
+					names = append(names, last)
+				}
 			}
-			rows++
-			return rows < 10_000 && len(idle) < 10*batch
-		}, now.add(-time.Hour), s.tidying.after)
+			looked++
+			return looked < 10_000 && len(names) < 10*batch
+		}, s.tidying.after)
+		if s.tidying.after = last; looked < 10_000 && len(names) < 10*batch {
+			s.tidying.after = ""
+		}
+		return err
 	})
-	if err != nil {
-		return
-	}
-	if len(idle) == 0 {
-		s.tidying.after = ""
-	}
-	for len(idle) > 0 {
-		some := idle[:min(len(idle), batch)]
-		idle = idle[len(some):]
-		err := s.change(ctx, fast, func(t *tx) error {
+	for len(names) > 0 && err == nil {
+		some := names[:min(len(names), batch)]
+		names = names[len(some):]
+		err = s.change(ctx, false, func(t *tx) error {
 			for _, name := range some {
-				q, err := t.queue(name)
-				if err != nil {
-					return err
-				}
-				if q.made || q.unknown || q.resized || q.tickets > 0 || q.unclean || q.watched || q.since >= t.now.add(-time.Hour) {
-					continue
-				}
-				if err := t.exec("UPDATE file SET floor = max(floor, ?)", q.last); err != nil {
-					return err
-				}
-				if err := t.exec("DELETE FROM queue WHERE name = ?", name); err != nil {
+				if err := t.tidyQueue(name); err != nil && !errors.Is(err, errRow) {
 					return err
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			return
-		}
 	}
 }
 
-// clearFolder removes files of sessions and clients that have died unnoticed.
-func (s *store) clearFolder(ctx context.Context) {
-	used := map[string]bool{}
-	if s.view(ctx, func(c conn, _ moment) error {
-		return c.all("SELECT id, post FROM session", func(r *sqlite.Stmt) bool {
-			used[r.ColumnText(0)], used[r.ColumnText(1)] = true, true
-			return true
-		})
-	}) != nil {
-		return
-	}
-	s.file.folder.Clear(used, s.mailbox, tidyEvery)
-}
-
-// forgetWatchers removes clients that are gone from those that are notified of the next change: a
-// name that is never changed again would keep them for ever.
-func (s *store) forgetWatchers(ctx context.Context) {
-	var gone []string
-	err := s.view(ctx, func(c conn, _ moment) error {
-		gone = gone[:0]
-		return c.all("SELECT DISTINCT post FROM watch", func(r *sqlite.Stmt) bool {
-			if post := r.ColumnText(0); !s.file.folder.Has(post) {
-				gone = append(gone, post)
-			}
-			return len(gone) < batch
-		})
-	})
-	for _, post := range gone {
-		if err == nil {
-			err = s.change(ctx, fast, func(t *tx) error { return t.forgetWatcher(post) })
-		}
-	}
-}
-
-// forgetWatcher removes one. A queue that nobody else watches may be forgotten again.
-func (t *tx) forgetWatcher(post string) error {
-	const alone = `UPDATE queue SET watched = 0 WHERE name IN (SELECT name FROM watch WHERE what = 'queue' AND post = ?1)
-		AND NOT EXISTS (SELECT 1 FROM watch w WHERE w.what = 'queue' AND w.name = queue.name AND w.post <> ?1)`
-	if err := t.exec(alone, post); err != nil {
+func (t *tx) tidyQueue(name string) error {
+	q, err := t.reaped(name)
+	if err != nil || q.row == 0 {
 		return err
 	}
-	return t.exec("DELETE FROM watch WHERE post = ?", post)
+	if n := len(q.Followers); n > 0 {
+		q.Followers = slices.DeleteFunc(q.Followers, t.s.gone)
+		q.Changed = q.Changed || len(q.Followers) < n
+	}
+	if q.Changed || !t.s.useless(q, t.now) {
+		return nil
+	}
+	if err := t.exec("UPDATE file SET floor = max(floor, ?)", int64(q.Token)); err != nil {
+		return err
+	}
+	return t.exec("DELETE FROM queue WHERE rowid = ?", q.row)
+}
+
+// useless: a missing row would say the same as this one, but for the last token.
+func (s *store) useless(q *queue, now time.Time) bool {
+	says := len(q.Tickets)+len(q.Tombstones)+len(q.Followers) > 0 || q.Unclean || q.Resized
+	return !says && (q.boot != s.boot || now.Sub(q.Written) > idleFor)
+}
+
+// gone says of the mailbox of a follower that it is not there any more.
+func (s *store) gone(mailbox string) bool { return !s.file.folder.HasMailbox(mailbox) }
+
+// forgetFollowers is for cells: a name that is never changed again would keep them for ever.
+func (s *store) forgetFollowers(ctx context.Context) {
+	type row struct{ name, followers string }
+	var all []row
+	err := s.view(ctx, func(c conn, _ time.Time) error {
+		all = nil
+		return c.all("SELECT name, "+told+" FROM cell WHERE followers <> '' AND "+named, func(r *sqlite.Stmt) bool {
+			followers := r.ColumnText(1)
+			if slices.ContainsFunc(strings.Fields(followers), s.gone) {
+				all = append(all, row{r.ColumnText(0), followers})
+			}
+			return len(all) < batch
+		})
+	})
+	if err != nil || len(all) == 0 {
+		return
+	}
+	_ = s.change(ctx, false, func(t *tx) (err error) {
+		for _, r := range all {
+			stay := slices.DeleteFunc(strings.Fields(r.followers), s.gone)
+			if err == nil {
+				err = t.exec("UPDATE cell SET followers = ? WHERE name = ? AND followers = ?", strings.Join(stay, " "), r.name, r.followers)
+			}
+		}
+		return err
+	})
 }

@@ -29,16 +29,18 @@ func TestWatchersThatAreGoneAreForgotten(t *testing.T) {
 	noError(t, gone.Close())
 	errtest.Must(lives.store.Tidy(t.Context()))(t)
 	for sql, want := range map[string]int64{
-		"SELECT count(*) FROM watch":                                      2,
-		"SELECT count(*) FROM watch WHERE name = 'alone'":                 0,
-		"SELECT count(*) FROM queue WHERE name = 'both' AND watched":      1,
-		"SELECT count(*) FROM queue WHERE name = 'alone' AND watched":     0,
-		"SELECT count(DISTINCT post) FROM watch WHERE name = 'both'":      1,
-		"SELECT count(*) FROM queue WHERE name = 'alone' AND NOT watched": 1,
-		"SELECT count(*) FROM cell WHERE name IN ('both', 'alone')":       2,
+		"SELECT count(*) FROM cell WHERE name = 'alone' AND followers = ''":                                                         1,
+		"SELECT count(*) FROM cell WHERE name = 'both' AND followers LIKE 'interlock\\_%' ESCAPE '\\' AND followers NOT LIKE '% %'": 1,
 	} {
 		if n := count(t, lives, sql); n != want {
 			t.Errorf("%s: %d, not %d", sql, n, want)
 		}
+	}
+	for name, want := range map[string]int{"both": 1, "alone": 0} {
+		rewrite(t, lives, name, func(q *queue) {
+			if len(q.Followers) != want {
+				t.Errorf("%s is followed by %v", name, q.Followers)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package sqlitelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,12 @@ type Option func(*config)
 
 type config struct {
 	mode      fs.FileMode
-	noSockets bool // for tests
+	noSockets bool   // for tests
+	apart     string // for tests: clients with another one do not share the file
 }
+
+// key names the file in the process.
+func (c config) key(path string) string { return fmt.Sprint(path, c.noSockets, c.apart) }
 
 const defaultMode = 0o600
 

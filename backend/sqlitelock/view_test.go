@@ -2,6 +2,7 @@ package sqlitelock
 
 import (
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -11,7 +12,7 @@ import (
 func ReadAround(t testing.TB, path string, happens func()) (wrong string) {
 	t.Helper()
 	s := start(t, path).store
-	if err := s.view(t.Context(), func(c conn, _ moment) error {
+	if err := s.view(t.Context(), func(c conn, _ time.Time) error {
 		if err := c.exec("SELECT one FROM file"); err != nil {
 			return err
 		}

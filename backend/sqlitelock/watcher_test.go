@@ -35,22 +35,6 @@ func TestOnlyThoseWhoWaitWatch(t *testing.T) {
 	behind.mustAwait(t, next)
 }
 
-// A row that expires and that no sweep takes out does not keep those busy who wait.
-func TestARowThatNoSweepFindsIsLookedAtSeldom(t *testing.T) {
-	d := start(t, newFile(t))
-	s := begin(t, d)
-	sql(t, d, "INSERT INTO ticket(queue, n, id, units, sid, since, hold, ends, flags) VALUES (x'00', 1, 'x', 1, 0, 0, 1, 1, 1)")
-	s.mustJoin(t, mutex("q"), true)
-	waits := &known{number: number{"q", 1}, id: "w", session: s.session(), waits: true}
-	d.store.tickets.put(waits) // as if one had joined before the row was written
-	d.store.watcher.attend(0, false)
-	before := d.Exchanges()
-	time.Sleep(500 * time.Millisecond)
-	if used := d.Exchanges() - before; used > 20 {
-		t.Errorf("a waiter has made %d exchanges in half a second", used)
-	}
-}
-
 // A holder whose fixed end has passed is not told that it was evicted.
 func TestTheEndOfAFixedTimeIsNoEviction(t *testing.T) {
 	d := start(t, newFile(t))

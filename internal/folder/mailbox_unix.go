@@ -16,9 +16,9 @@ import (
 type Mailbox struct {
 	Name    string // "" if there can be no socket
 	folder  Folder
-	again   []byte        // the message that all is to be looked at: for a mailbox that was full
-	open    func([]byte)  // called with each message
-	refused func(Address) // called when a mailbox has no owner any more
+	again   []byte       // the message that all is to be looked at: for a mailbox that was full
+	open    func([]byte) // called with each message
+	refused func(string) // called with what a message is about whose mailbox has no owner any more
 
 	mu     sync.Mutex
 	conn   *net.UnixConn
@@ -27,10 +27,9 @@ type Mailbox struct {
 	loops  sync.WaitGroup
 }
 
-// OpenMailbox makes the mailbox with the ID, if there can be one.
-func OpenMailbox(f Folder, id string, again []byte, open func([]byte), refused func(Address)) *Mailbox {
+// OpenMailbox makes the mailbox of that name, if there can be one.
+func OpenMailbox(f Folder, name string, again []byte, open func([]byte), refused func(about string)) *Mailbox {
 	m := &Mailbox{folder: f, again: again, open: open, refused: refused, late: map[string]time.Time{}}
-	name := id + MailboxSuffix
 	if m.listen(name) == nil {
 		m.Name = name
 	}
@@ -38,7 +37,7 @@ func OpenMailbox(f Folder, id string, again []byte, open func([]byte), refused f
 }
 
 func (m *Mailbox) listen(name string) error {
-	conn, err := m.folder.Bind(name)
+	conn, err := m.folder.Bind(name + mailboxSuffix)
 	if err != nil {
 		return err
 	}
@@ -69,18 +68,18 @@ func (m *Mailbox) Repair() {
 	if m.Name == "" {
 		return
 	}
-	if _, err := m.folder.Root.Lstat(m.Name); errors.Is(err, os.ErrNotExist) {
+	if _, err := m.folder.Root.Lstat(m.Name + mailboxSuffix); errors.Is(err, os.ErrNotExist) {
 		_ = m.listen(m.Name)
 	}
 }
 
 // Deliver sends a message without waiting. The owner of a mailbox that is full is asked, as soon as
 // it is not, to look at the file instead.
-func (m *Mailbox) Deliver(to Address, data []byte) {
-	switch err := m.send(to.Mailbox, data); {
-	case err == nil || to.Mailbox == "":
+func (m *Mailbox) Deliver(to, about string, data []byte) {
+	switch err := m.send(to, data); {
+	case err == nil || to == "":
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
-		m.refused(to)
+		m.refused(about)
 	default:
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -90,7 +89,7 @@ func (m *Mailbox) Deliver(to Address, data []byte) {
 		if len(m.late) == 0 {
 			m.loops.Go(m.deliverLate)
 		}
-		m.late[to.Mailbox] = time.Now().Add(patience)
+		m.late[to] = time.Now().Add(patience)
 	}
 }
 
@@ -103,7 +102,7 @@ func (m *Mailbox) send(to string, data []byte) error {
 	if conn == nil || to == "" {
 		return errNoMailbox
 	}
-	return m.folder.Send(conn, to, data)
+	return m.folder.Send(conn, to+mailboxSuffix, data)
 }
 
 // Bind makes a socket that receives datagrams of all who share the folder.
@@ -193,7 +192,7 @@ func (m *Mailbox) Close() {
 	}
 	if m.conn != nil {
 		m.conn.Close()
-		m.folder.Remove(m.Name)
+		m.folder.Remove(m.Name + mailboxSuffix)
 	}
 	m.mu.Unlock()
 	m.loops.Wait()

@@ -6,10 +6,10 @@ import "errors"
 type Mailbox struct{ Name string }
 
 // OpenMailbox makes none.
-func OpenMailbox(Folder, string, []byte, func([]byte), func(Address)) *Mailbox { return &Mailbox{} }
+func OpenMailbox(Folder, string, []byte, func([]byte), func(string)) *Mailbox { return &Mailbox{} }
 
-func (*Mailbox) Deliver(Address, []byte) {}
-func (*Mailbox) Repair()                 {}
-func (*Mailbox) Close()                  {}
-func (*Mailbox) Test([]byte) error       { return errors.ErrUnsupported }
-func (*Mailbox) deserted(string) bool    { return false }
+func (*Mailbox) Deliver(string, string, []byte) {}
+func (*Mailbox) Repair()                        {}
+func (*Mailbox) Close()                         {}
+func (*Mailbox) Test([]byte) error              { return errors.ErrUnsupported }
+func (*Mailbox) deserted(string) bool           { return false }

@@ -5,42 +5,39 @@ import (
 	"time"
 )
 
-// Files in the folder are called by an ID and a suffix: 32 hexadecimal digits that no other session
-// or client has.
+// Files in the folder are called by the ID of a session, or the name of a mailbox, and a suffix.
 const (
-	lockSuffix   = ".live" // of a session
-	socketSuffix = ".sock" // of a session
-	// MailboxSuffix is that of the socket of a client.
-	MailboxSuffix = ".post"
+	lockSuffix    = ".live" // of a session
+	socketSuffix  = ".sock" // of a session
+	mailboxSuffix = ".post"
 )
-
-// Address is where a session is reached.
-type Address struct {
-	Mailbox string // of its client; "" if it has none
-	Session string // its ID; "" if only the client is meant
-}
 
 // patience is how long a mailbox that is full is tried.
 const patience = 30 * time.Second
 
-// Clear removes files of sessions and clients that have died unnoticed. Those of the last minutes
-// stay, and those that are in use, by ID of the session or name of the mailbox.
-func (f Folder) Clear(used map[string]bool, m *Mailbox, minutes time.Duration) {
+// Clear removes files of sessions and clients that have died unnoticed. Those of the last minutes stay. It returns the
+// sessions that are dead; the files of these are removed when they were found dead before.
+func (f Folder) Clear(before map[string]bool, m *Mailbox, minutes time.Duration) (dead map[string]bool) {
+	dead = map[string]bool{}
 	files, _ := f.List()
 	for _, name := range files {
 		info, err := f.Root.Lstat(name)
 		if err != nil || time.Since(info.ModTime()) < minutes {
 			continue
 		}
-		id, isLock := strings.CutSuffix(name, lockSuffix)
-		switch {
-		case isLock && !used[id]:
+		if id, is := strings.CutSuffix(name, lockSuffix); is {
 			if lock, _ := f.Dead(id); lock != nil {
-				f.RemoveSession(id)
+				if dead[id] = true; before[id] {
+					f.RemoveSession(id)
+				}
 				lock.Close()
 			}
-		case strings.HasSuffix(name, MailboxSuffix) && !used[name] && m.deserted(name):
+		} else if box, is := strings.CutSuffix(name, mailboxSuffix); is && m.deserted(box) {
 			f.Remove(name)
 		}
 	}
+	return dead
 }
+
+// HasMailbox says whether there is a mailbox of that name.
+func (f Folder) HasMailbox(name string) bool { return f.Has(name + mailboxSuffix) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
 	"github.com/interlock-go/interlock/internal/errtest"
-	"zombiezen.com/go/sqlite"
 )
 
 // stand has the calls stand in line, one behind the other, while the test has the turn,
@@ -22,7 +20,7 @@ func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	noError(t, d.store.file.lock.take(ctx, coming))
+	noError(t, d.store.file.lock.take(ctx, nil))
 	var all sync.WaitGroup
 	for i, call := range calls {
 		all.Go(func() { call(ctx) })
@@ -32,17 +30,12 @@ func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 	all.Wait()
 }
 
-// lined returns when so many stand in the lanes of a driver, or wait for these.
+// lined returns when so many have gathered, or wait for the write lock.
 func lined(t *testing.T, d *client, want int) {
 	t.Helper()
-	lock := d.store.file.lock
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Microsecond) {
-		lock.mu.Lock()
 		found := d.Driver.(*exchange.Driver).Gathered()
-		for in := range lock.lanes {
-			found += lock.lanes[in].Len()
-		}
-		lock.mu.Unlock()
+		found += waiting()
 		if found == want {
 			return
 		}
@@ -50,79 +43,6 @@ func lined(t *testing.T, d *client, want int) {
 			t.Fatalf("%d stand in line, not %d", found, want)
 		}
 	}
-}
-
-// What leases depend on goes before a crowd of the same process, and Leaves of those who wait
-// before Joins, whoever came first.
-func TestLeasesGoBeforeACrowd(t *testing.T) {
-	d := start(t, newFile(t))
-	var order []lane
-	var calls []func(context.Context)
-	for _, in := range []lane{coming, coming, leaving, keeping, coming, leaving, keeping} {
-		calls = append(calls, func(ctx context.Context) {
-			if err := d.store.file.lock.take(ctx, in); err != nil {
-				t.Error(err)
-				return
-			}
-			order = append(order, in)
-			d.store.file.lock.pass()
-		})
-	}
-	stand(t, d, calls...)
-	if !slices.IsSorted(order) || len(order) != len(calls) {
-		t.Errorf("they had their turns in the order %v", order)
-	}
-}
-
-// Each kind of call stands in the lane that it belongs to: Renew and the Leave of a lock that
-// is held return while Joins wait.
-func TestARenewalOvertakesJoins(t *testing.T) {
-	d := start(t, newFile(t))
-	s := begin(t, d)
-	kept, held := s.mustJoin(t, mutex("kept"), true), s.mustJoin(t, mutex("held"), true)
-	var committed []string
-	watch := func(what string, call func(context.Context) error) func(context.Context) {
-		return func(ctx context.Context) {
-			if err := call(ctx); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-	}
-	renew := func(ctx context.Context) error {
-		_, err := s.store.Renew(ctx, exchangetest.RowOf(s.Opened), nil, 0)
-		return err
-	}
-	var calls []func(context.Context)
-	for range 2 * together {
-		waits := s.mustJoin(t, mutex("kept"), false)
-		calls = append(calls, watch("Leave of a waiter", func(ctx context.Context) error { return s.Leave(ctx, waits, true) }))
-	}
-	for range 100 {
-		calls = append(calls, watch("Join", func(ctx context.Context) error { _, err := s.Join(ctx, mutex("kept")); return err }))
-	}
-	calls = append(calls,
-		watch("Renew", func(ctx context.Context) error { return renew(ctx) }),
-		watch("Leave", func(ctx context.Context) error { return s.Leave(ctx, held, true) }))
-	// The file says who was first: whoever joins finds the session as it was renewed.
-	if err := script(d.store.file.write, `CREATE TEMP TABLE seen(what TEXT);
-		CREATE TEMP TRIGGER renewed AFTER UPDATE ON main.session BEGIN INSERT INTO seen VALUES ('Renew'); END;
-		CREATE TEMP TRIGGER left AFTER UPDATE ON main.queue WHEN NEW.name = 'held' BEGIN INSERT INTO seen VALUES ('Leave'); END;
-		CREATE TEMP TRIGGER quit AFTER DELETE ON main.ticket BEGIN INSERT INTO seen VALUES ('quit'); END;
-		CREATE TEMP TRIGGER joined AFTER INSERT ON main.ticket BEGIN INSERT INTO seen VALUES ('Join'); END`); err != nil {
-		t.Fatal(err)
-	}
-	stand(t, d, calls...)
-	alone(t, d, func() {
-		noError(t, d.store.file.write.all("SELECT what FROM seen ORDER BY rowid", func(r *sqlite.Stmt) bool {
-			committed = append(committed, r.ColumnText(0))
-			return true
-		}))
-	})
-	first := committed[:min(3, len(committed))] // with the ticket of the Leave
-	if len(committed) < 2*together+102 || !slices.Contains(first, "Renew") || !slices.Contains(first, "Leave") {
-		t.Errorf("the file was written in the order %v", committed)
-	}
-	s.mustLeave(t, kept)
 }
 
 // A lock with a fixed end, which is to outlast a power failure, goes alone: gathered with others, it is made all the same.
@@ -142,85 +62,6 @@ func TestALockWithAFixedEndIsMadeAmongACrowd(t *testing.T) {
 		})
 	}
 	stand(t, d, calls...)
-}
-
-// After a full part of a crowd the crowd rests: only what leases depend on has the turn then.
-func TestACrowdRests(t *testing.T) {
-	lock := newWriteLock(nil, nil)
-	lock.busy, lock.begun = true, time.Now().Add(-time.Hour)
-	line := func(in lane) <-chan struct{} {
-		w := &request{called: make(chan struct{})}
-		lock.lanes[in].PushBack(w)
-		return w.called
-	}
-	called := func(c <-chan struct{}) bool {
-		select {
-		case <-c:
-			return true
-		default:
-			return false
-		}
-	}
-	first := line(coming)
-	lock.rest(together/4 - 1)
-	if lock.next(); !called(first) {
-		t.Error("a small part has the crowd rest")
-	}
-	lock.rest(together / 4)
-	next := line(coming)
-	if lock.next(); called(next) {
-		t.Error("the crowd does not rest")
-	}
-	if renews := line(keeping); true {
-		if lock.next(); !called(renews) {
-			t.Error("what leases depend on rests with the crowd")
-		}
-	}
-	lock.next()
-	select {
-	case <-next:
-	case <-time.After(limit):
-		t.Fatal("the crowd rests for ever")
-	}
-}
-
-// What fails in a transaction of several leaves nothing in the file, and takes nobody with it.
-func TestWhatFailsAmongOthersLeavesNothing(t *testing.T) {
-	d := start(t, newFile(t))
-	alone(t, d, func() {
-		noError(t, script(d.store.file.write, "CREATE TABLE scratch(n INTEGER)"))
-	})
-	failed := errors.New("failed")
-	noError(t, d.store.change(t.Context(), fast, func(t *tx) (err error) {
-		for i := range 6 {
-			var of, want error
-			if i%3 == 1 {
-				want = failed
-			}
-			err = errors.Join(err, t.within(func() error {
-				t.out = append(t.out, outgoing{sid: int64(i)})
-				return errors.Join(t.exec("INSERT INTO scratch VALUES (?)", i), want)
-			}, &of))
-			if !errors.Is(of, want) {
-				err = errors.Join(err, fmt.Errorf("part %d: %w", i, of))
-			}
-		}
-		if len(t.out) != 4 {
-			err = errors.Join(err, fmt.Errorf("%d messages, not those of four parts", len(t.out)))
-		}
-		t.out = nil
-		return err
-	}))
-	var kept []int
-	alone(t, d, func() {
-		noError(t, d.store.file.write.all("SELECT n FROM scratch", func(r *sqlite.Stmt) bool {
-			kept = append(kept, r.ColumnInt(0))
-			return true
-		}))
-	})
-	if !slices.Equal(kept, []int{0, 2, 3, 5}) {
-		t.Errorf("the file has what parts %v have written", kept)
-	}
 }
 
 // What many ask for while they wait for the turn is done in few transactions, in the order
@@ -318,7 +159,7 @@ func TestAJoinThatNeverCameIsLeftWithoutTheFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	r := mutex("q")
-	noError(t, d.store.file.lock.take(ctx, coming))
+	noError(t, d.store.file.lock.take(ctx, nil))
 	before := d.Exchanges()
 	for range 2 {
 		givesUp(t, s, d, r)
@@ -343,7 +184,7 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	defer cancel()
 	r := mutex("q")
 	r.Retry = true
-	noError(t, d.store.file.lock.take(ctx, coming))
+	noError(t, d.store.file.lock.take(ctx, nil))
 	givesUp(t, s, d, r)
 	d.store.file.lock.pass()
 	before := d.Exchanges()
