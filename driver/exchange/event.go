@@ -9,9 +9,9 @@ import (
 // Event is what the backend sends to a mailbox.
 type Event struct {
 	Type   EventType
-	ID     string        // of the ticket: Granted, FirstWaiter, Demanded, Removed; of the session: SessionOver
+	ID     string        // of the ticket: Granted, FirstWaiter, Demanded, Removed; of the session: SessionOver, InDoubt
 	Number uint64        // the same, if there is no ID
-	Status Status        // Granted: Token, Inherited, Wanted and At; FirstWaiter: Due
+	Status Status        // Granted: Token, Inherited, Wanted, At and Sent; FirstWaiter: Due
 	Demand driver.Demand // Demanded
 	Queue  string        // QueueChanged
 	Cell   string        // CellChanged
@@ -41,6 +41,7 @@ const (
 	CellChanged            // a cell that is watched has changed
 	SessionOver            // a session may be over: the client asks
 	TopicChanged           // what a follower with this topic follows or watches has changed
+	InDoubt                // the connection of a session is lost, by which its tickets are kept
 )
 
 // receive is called by the Store for each event. It waits for nothing.
@@ -58,10 +59,14 @@ func (d *Driver) receive(ev Event) {
 		d.topics.CellChanged(ev.Cell)
 	case TopicChanged:
 		d.topics.Changed(ev.Topic)
-	case SessionOver:
+	case SessionOver, InDoubt:
 		for _, e := range d.entries {
 			if e.s.row.ID == ev.ID {
-				d.soon(e.s.verify)
+				if ev.Type == InDoubt {
+					e.s.signals.Add(driver.Doubt, "", "")
+				} else {
+					d.soon(e.s.verify)
+				}
 				break
 			}
 		}
@@ -83,6 +88,7 @@ func (d *Driver) receive(ev Event) {
 			e.fixAt(ev.Status.At)
 		}
 		e.grant(ev.Status.Token, ev.Status.Inherited)
+		e.prove(ev.Status.Sent)
 		if ev.Status.Wanted {
 			e.signal(driver.Wanted)
 		}

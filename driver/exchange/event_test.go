@@ -309,3 +309,30 @@ func TestALookThatHangsHoldsUpNoGrant(t *testing.T) {
 		}
 	})
 }
+
+// Promise: callers are told that the connection of their session is lost, once it has a ticket, and not of another one.
+func TestCallersAreToldThatTheConnectionIsInDoubt(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		s, send := listening(t, Script{Join: says(held)})
+		errtest.Must(s.Join(t.Context(), request()))(t)
+		send("another", exchange.Event{Type: exchange.InDoubt})
+		send(s.ID, exchange.Event{Type: exchange.InDoubt})
+		if g, err := s.Signals(within(t)); err != nil || g.Demand != driver.Doubt || g.ID != "" {
+			t.Errorf("the signal is %+v, %v", g, err)
+		}
+	})
+}
+
+// Promise: a grant is proven from the time that its event says, if that is later than the last heartbeat.
+func TestAGrantMayBringAProof(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		s, send := listening(t, Script{Join: says(waits)})
+		k := errtest.Must(s.Join(t.Context(), request()))(t)
+		time.Sleep(time.Second)
+		now := exchange.DriverOf(s).Now()
+		send(k.ID, exchange.Event{Type: exchange.Granted, Status: exchange.Status{State: exchange.Held, Token: 9, Sent: now}})
+		if got, err := s.Await(within(t), k); err != nil || got.Proof != now {
+			t.Errorf("it is proven from %v, %v", got.Proof, err)
+		}
+	})
+}

@@ -107,6 +107,8 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	switch {
 	case st.Evicted || st.Stray: // its own end may be soon
 		e.prove(sent.Add(min(st.Left-s.ttl, 0)))
+	case s.d.traits.WithSession && st.Sent != 0:
+		e.prove(sent)
 	case s.d.traits.WithSession, r.Retry && s.d.detach != nil: // an earlier Join may have made it long ago: only a heartbeat proves more
 		e.prove(renewed)
 	default:

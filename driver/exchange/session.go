@@ -44,6 +44,12 @@ func newSession(d *Driver, row Session) *session {
 // Row is for tests of a store: see exchangetest.RowOf.
 func (s *session) Row() Session { return s.row }
 
+// Driver is for tests of a store.
+func (s *session) Driver() *Driver { return s.d }
+
+// Store is for tests of a store.
+func (d *Driver) Store() Store { return d.store }
+
 // Signals waits for the next signal.
 func (s *session) Signals(ctx context.Context) (driver.Signal, error) {
 	return s.signals.Next(ctx, s.usable, s.over, s.d.ctx.Done())

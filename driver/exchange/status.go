@@ -106,8 +106,8 @@ type Status struct {
 	At time.Time
 
 	// Sent is the local time at which the exchange was sent that has found or made this, and has
-	// extended the ticket unless it has an end of its own. A store without rows of sessions may say
-	// it if a call is several exchanges. 0: when the call began.
+	// extended the ticket unless it has an end of its own. A store may say it if a call is several
+	// exchanges, or if an earlier one proves what was found. 0: when the call began.
 	Sent driver.Instant
 }
 
