@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -27,8 +28,8 @@ func added(all []addition, zxid uint64) (add uint64) {
 	return add
 }
 
-// raised returns the additions with one more, and without those that no ticket needs:
-// those that it hides, and those of tickets before the oldest one that stands.
+// raised returns the additions with one more, and without the ones that no ticket needs: it hides them, or they
+// are for tickets before the oldest one that stands.
 func raised(have []addition, last addition, oldest uint64) (next []addition) {
 	for i, a := range have {
 		following := last
@@ -42,7 +43,7 @@ func raised(have []addition, last addition, oldest uint64) (next []addition) {
 	return append(next, last)
 }
 
-// additions are what the node of all queues says of each, by its flat name; those of allQueues
+// additions are what the node of all queues says of each, by its flat name; the ones of allQueues
 // are for all of them. What cannot be read of one queue harms no other.
 type additions struct {
 	of   map[string]json.RawMessage
@@ -51,7 +52,7 @@ type additions struct {
 
 const allQueues = ""
 
-func decodeAdditions(c content) (a additions) {
+func decodeAdditions(c zk.Content) (a additions) {
 	if len(c.Data) == 0 && c.Stat.Version == 0 {
 		return a // nobody has written yet
 	}

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"pgregory.net/rapid"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -76,7 +76,7 @@ func FuzzAdditions(f *testing.F) {
 	}
 	f.Add([]byte(nil), int32(0))
 	f.Fuzz(func(t *testing.T, data []byte, version int32) {
-		by := decodeAdditions(content{Data: data, Stat: &zk.Stat{Version: version}})
+		by := decodeAdditions(zk.Content{Data: data, Stat: &zk.Stat{Version: version}})
 		if by.lost && by.of != nil {
 			t.Errorf("%q is lost, and says %v", data, by.of)
 		}
@@ -116,20 +116,22 @@ func FuzzTickets(f *testing.F) {
 	f.Add([]byte("{}"), int64(1), "_c_01234567-89ab-cdef-0123-456789abcdef-until9223372036854775807-mutex-lock-0000000001")
 	f.Fuzz(func(t *testing.T, data []byte, zxid int64, node string) {
 		zxid &= 1<<62 - 1
-		n, _ := parse(node)
-		c := content{Data: data, Stat: &zk.Stat{Czxid: zxid}}
+		n, ok := parse(node)
+		if !ok {
+			n = &ticket{}
+		}
+		c := zk.Content{Data: data, Stat: &zk.Stat{Czxid: zxid}}
 		if joined(c) > uint64(zxid) {
 			t.Errorf("%q joined at %d, and its node is of %d", data, joined(c), zxid)
 		}
-		if m := member(&n, c); m.Token > max(uint64(zxid), driver.MaxToken-1) {
+		if m := memberOf(n, c); m.Token > max(uint64(zxid), driver.MaxToken-1) {
 			t.Errorf("%q has the token %d", data, m.Token)
 		}
-		if _, ok := decode(succeed(c, 0, []byte("{}"))); !ok {
-			t.Errorf("%q becomes %q", data, succeed(c, 0, []byte("{}")))
+		if _, ok := decode(succeed(c, 0, 0, []byte("{}"))); !ok {
+			t.Errorf("%q becomes %q", data, succeed(c, 0, 0, []byte("{}")))
 		}
 		if n.left(1) > 0 && driver.Now().Add(n.left(1)) < driver.Now() {
 			t.Errorf("%q ends before it begins", node)
 		}
-		_ = leaving(c)
 	})
 }

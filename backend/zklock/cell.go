@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // A cell is a node whose data begins with a letter: a value follows, or none
@@ -25,10 +25,10 @@ const (
 	cellDeleted = 'd'
 )
 
-func (d *Driver) cellPath(name string) string { return d.aside("cells", flat(name)) }
+func (s *store) cellPath(name string) string { return s.aside("cells", flat(name)) }
 
 // cellOf reads a cell. What no Swap has written is neither a value nor none.
-func cellOf(path string, c content) (driver.Cell, error) {
+func cellOf(path string, c zk.Content) (driver.Cell, error) {
 	out := driver.Cell{Version: uint64(c.Stat.Mzxid)}
 	switch {
 	case len(c.Data) > 0 && c.Data[0] == cellValue && len(c.Data) <= 1+driver.MaxCell:
@@ -39,117 +39,89 @@ func cellOf(path string, c content) (driver.Cell, error) {
 	return out, nil
 }
 
-func (d *Driver) Load(ctx context.Context, name string) (driver.Cell, error) {
-	if path, ok := d.barrier(name); ok {
-		return d.loadBarrier(ctx, path)
+// Load reads a cell. A server that lags behind would return an older value than another client has seen.
+func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (cell driver.Cell, err error) {
+	path := s.cellPath(name)
+	err = s.with(ctx, func(ctx context.Context, l *link) error {
+		if err := l.CatchUp(ctx, path); err != nil {
+			return err
+		}
+		if f.Mailbox != "" {
+			s.follow(f, l, path, false)
+			if stat, err := l.Exists(ctx, path); err != nil || stat == nil {
+				return err
+			}
+		}
+		c, err := l.Get(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		if err == nil {
+			cell, err = cellOf(path, c)
+		}
+		return err
+	})
+	if err != nil && f.Mailbox != "" {
+		s.unfollow(f)
 	}
-	if q, ok := d.roundOf(name); ok {
-		return d.loadRound(ctx, q)
-	}
-	path := d.cellPath(name)
-	l, err := d.link(ctx)
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	ctx, cancel := d.bound(ctx)
-	defer cancel()
-	// A server that lags behind would return an older value than another client has seen.
-	if err := l.CatchUp(ctx, path); err != nil {
-		return driver.Cell{}, d.failed(err)
-	}
-	c, err := l.Get(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return driver.Cell{}, nil
-	}
-	if err != nil {
-		return driver.Cell{}, d.failed(err)
-	}
-	return cellOf(path, c)
+	return cell, err
 }
 
 // Cells lists all cells and reads those with the prefix, since what was deleted has a node too.
-func (d *Driver) Cells(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		names, err := d.cells(ctx, prefix)
-		for _, name := range names {
-			if !yield(name, nil) {
-				return
+func (s *store) Cells(ctx context.Context, prefix, _ string) (names []string, next string, err error) {
+	err = s.with(ctx, func(ctx context.Context, l *link) error {
+		if err := l.CatchUp(ctx, s.top()); err != nil {
+			return err
+		}
+		all, err := l.List(ctx, s.aside("cells"), false)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		for _, node := range all.Names {
+			name, path := unflat(node), s.aside("cells", node)
+			if !strings.HasPrefix(name, prefix) || driver.CheckCell(name) != nil {
+				continue
+			}
+			c, err := l.Get(ctx, path)
+			switch {
+			case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			case err != nil:
+				return err
+			default:
+				// One that cannot be read harms no other.
+				if cell, err := cellOf(path, c); err == nil && cell.Exists {
+					names = append(names, name)
+				}
 			}
 		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		return nil
+	})
+	return names, "", err
+}
+
+// Swap changes a cell.
+func (s *store) Swap(ctx context.Context, w driver.Swap) (cell driver.Cell, err error) {
+	err = s.with(ctx, func(ctx context.Context, l *link) error {
+		done, err := s.swap(ctx, l, s.cellPath(w.Name), &w)
+		s.forgetSwaps(l)
 		if err != nil {
-			yield("", err)
+			return err
 		}
-	}
+		s.sweepSwaps(ctx, l, done.Ctime)
+		cell = driver.Cell{Version: uint64(done.Czxid), Exists: !w.Delete}
+		if cell.Exists {
+			cell.Value = w.Value
+		}
+		return nil
+	})
+	return cell, err
 }
 
-func (d *Driver) cells(ctx context.Context, prefix string) (names []string, err error) {
-	l, err := d.link(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := d.bound(ctx)
-	defer cancel()
-	if err := l.CatchUp(ctx, d.top()); err != nil {
-		return nil, d.failed(err)
-	}
-	all, err := l.List(ctx, d.aside("cells"), false)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, d.failed(err)
-	}
-	for _, node := range all.Names {
-		name, path := unflat(node), d.aside("cells", node)
-		if !strings.HasPrefix(name, prefix) || driver.CheckCell(name) != nil {
-			continue
-		}
-		c, err := l.Get(ctx, path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-		case err != nil:
-			return nil, d.failed(err)
-		default:
-			// One that cannot be read harms no other.
-			if cell, err := cellOf(path, c); err == nil && cell.Exists {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
-func (d *Driver) Swap(ctx context.Context, w driver.Swap) (driver.Cell, error) {
-	path, isBarrier := d.barrier(w.Name)
-	round, isRound := d.roundOf(w.Name)
-	if !isBarrier && !isRound {
-		path = d.cellPath(w.Name)
-	}
-	l, err := d.link(ctx)
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	ctx, cancel := d.bound(ctx)
-	defer cancel()
-	if isRound {
-		c, err := d.beginRound(ctx, l, round, &w)
-		return c, d.failed(err)
-	}
-	if isBarrier {
-		c, err := d.swapBarrier(ctx, l, path, &w)
-		d.forgetSwaps(l)
-		return c, d.failed(err)
-	}
-	done, err := d.swap(ctx, l, path, &w)
-	d.forgetSwaps(l)
-	if err != nil {
-		return driver.Cell{}, d.failed(err)
-	}
-	d.sweepSwaps(ctx, l, done.Ctime)
-	return result(done, &w), nil
-}
-
-// swap returns the state of the marker, whose transaction is that of the change.
-func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap) (*zk.Stat, error) {
-	marker := d.aside("swaps", w.ID)
+// swap returns the state of the marker. Marker and change have one transaction.
+func (s *store) swap(ctx context.Context, l *link, path string, w *driver.Swap) (*zk.Stat, error) {
+	marker := s.aside("swaps", w.ID)
 	data := []byte{cellDeleted}
 	if !w.Delete {
 		data = append([]byte{cellValue}, w.Value...)
@@ -161,11 +133,11 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 			return nil, err
 		}
 		c, err := l.Get(ctx, path)
-		remember := &zk.Create{Path: marker, Acl: d.acl, Flags: zk.Persistent}
+		remember := &zk.Create{Path: marker, Acl: s.acl, Flags: zk.Persistent}
 		var change any
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
-			change = &zk.Create{Path: path, Data: data, Acl: d.acl, Flags: zk.Persistent}
+			change = &zk.Create{Path: path, Data: data, Acl: s.acl, Flags: zk.Persistent}
 		case err != nil && !errors.Is(err, zk.ErrNoNode):
 			return nil, err
 		case err != nil || uint64(c.Stat.Mzxid) != w.Version:
@@ -187,13 +159,13 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 			if err != nil {
 				return nil, err
 			}
-			d.remember(w.ID)
+			s.remember(w.ID)
 			return done.Stat, nil
 		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
-			if err := d.lay(ctx, l, d.aside("swaps"), false); err != nil {
+			if err := s.lay(ctx, l, s.aside("swaps"), false); err != nil {
 				return nil, err
 			}
-			if err := d.lay(ctx, l, d.aside("cells"), false); err != nil {
+			if err := s.lay(ctx, l, s.aside("cells"), false); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion):
@@ -207,44 +179,35 @@ func (d *Driver) swap(ctx context.Context, l *link, path string, w *driver.Swap)
 	}
 }
 
-// result is what a Swap has done.
-func result(marker *zk.Stat, w *driver.Swap) driver.Cell {
-	c := driver.Cell{Version: uint64(marker.Czxid), Exists: !w.Delete}
-	if c.Exists {
-		c.Value = w.Value
-	}
-	return c
-}
-
 // swapped is a Swap whose marker is removed when nobody repeats it any more.
 type swapped struct {
 	id string
 	at driver.Instant
 }
 
-func (d *Driver) remember(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.swaps = append(d.swaps, swapped{id, d.Now()})
+func (s *store) remember(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swaps = append(s.swaps, swapped{id, driver.Now()})
 }
 
 // forgetSwaps removes markers that are old enough.
-func (d *Driver) forgetSwaps(l *link) {
-	before := d.Now().Add(-d.memory)
-	d.mu.Lock()
+func (s *store) forgetSwaps(l *link) {
+	before := driver.Now().Add(-s.memory)
+	s.mu.Lock()
 	n := 0
-	for n < len(d.swaps) && d.swaps[n].at < before {
+	for n < len(s.swaps) && s.swaps[n].at < before {
 		n++
 	}
-	old := d.swaps[:n]
-	d.swaps = d.swaps[n:]
-	d.mu.Unlock()
+	old := s.swaps[:n]
+	s.swaps = s.swaps[n:]
+	s.mu.Unlock()
 	if n == 0 {
 		return
 	}
-	d.background(func(ctx context.Context) {
-		for _, s := range old {
-			if err := l.Remove(ctx, d.aside("swaps", s.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	s.background(func(ctx context.Context) {
+		for _, o := range old {
+			if err := l.Remove(ctx, s.aside("swaps", o.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return
 			}
 		}
@@ -253,27 +216,27 @@ func (d *Driver) forgetSwaps(l *link) {
 
 const (
 	sweepEvery = time.Minute
-	sweepMost  = 64 // markers that are looked at: those of clients that are at work are many
+	sweepMost  = 64 // markers that are looked at: clients at work have many
 	sweepFirst = 250 * time.Millisecond
 )
 
 // sweepSwaps removes some markers of clients that have ended. The clock is the server's:
 // it dates the markers. The first Swap of a client waits for it, for a moment, since many
 // clients end after one.
-func (d *Driver) sweepSwaps(ctx context.Context, l *link, present int64) {
-	d.mu.Lock()
-	now := d.Now()
-	first := d.swept == 0
-	due := first || now.Sub(d.swept) > sweepEvery
+func (s *store) sweepSwaps(ctx context.Context, l *link, present int64) {
+	s.mu.Lock()
+	now := driver.Now()
+	first := s.swept == 0
+	due := first || now.Sub(s.swept) > sweepEvery
 	if due {
-		d.swept = now
+		s.swept = now
 	}
-	d.mu.Unlock()
+	s.mu.Unlock()
 	if !due {
 		return
 	}
 	done := make(chan struct{})
-	if !d.background(func(ctx context.Context) { defer close(done); d.removeSwaps(ctx, l, present) }) || !first {
+	if !s.background(func(ctx context.Context) { defer close(done); s.removeSwaps(ctx, l, present) }) || !first {
 		return
 	}
 	select {
@@ -283,76 +246,31 @@ func (d *Driver) sweepSwaps(ctx context.Context, l *link, present int64) {
 	}
 }
 
-func (d *Driver) removeSwaps(ctx context.Context, l *link, present int64) {
-	all, err := l.List(ctx, d.aside("swaps"), false)
+func (s *store) removeSwaps(ctx context.Context, l *link, present int64) {
+	all, err := l.List(ctx, s.aside("swaps"), false)
 	if err != nil {
 		return
 	}
-	d.mu.Lock()
-	own := make(map[string]bool, len(d.swaps))
-	for _, s := range d.swaps {
-		own[s.id] = true
+	s.mu.Lock()
+	own := make(map[string]bool, len(s.swaps))
+	for _, o := range s.swaps {
+		own[o.id] = true
 	}
-	d.mu.Unlock()
+	s.mu.Unlock()
 	all.Names = slices.DeleteFunc(all.Names, func(id string) bool { return own[id] })
 	rand.Shuffle(len(all.Names), func(i, j int) { all.Names[i], all.Names[j] = all.Names[j], all.Names[i] })
-	oldest := present - d.memory.Milliseconds()
+	oldest := present - s.memory.Milliseconds()
 	var looks sync.WaitGroup
 	slots := make(chan struct{}, 16)
 	for _, name := range all.Names[:min(len(all.Names), sweepMost)] {
 		slots <- struct{}{}
 		looks.Go(func() {
 			defer func() { <-slots }()
-			path := d.aside("swaps", name)
+			path := s.aside("swaps", name)
 			if c, err := l.Get(ctx, path); err == nil && c.Stat.Ctime < oldest {
 				_ = l.Remove(ctx, path)
 			}
 		})
 	}
 	looks.Wait()
-}
-
-func (d *Driver) Watch(ctx context.Context, name string, after uint64) (found driver.Cell, err error) {
-	if path, ok := d.barrier(name); ok {
-		return d.watchBarrier(ctx, path, after)
-	}
-	if q, ok := d.roundOf(name); ok {
-		return d.watchRound(ctx, q, after)
-	}
-	path := d.cellPath(name)
-	first := true
-	err = d.retrying(ctx, func(ctx context.Context, l *link) (bool, error) {
-		bell := make(chan struct{}, 1)
-		w := l.watch(path, false, bell)
-		defer l.Ignore(w)
-		found, err = watched(ctx, l, path)
-		if err == nil && found.Version != after && (first || found.Version < after) {
-			// A server that lags behind shows an older value than the caller may have seen.
-			first = false
-			if err = l.CatchUp(ctx, path); err == nil {
-				found, err = watched(ctx, l, path)
-			}
-		}
-		if errors.Is(err, zk.ErrNoNode) {
-			return false, nil
-		}
-		if err != nil || found.Version != after {
-			return err == nil, err
-		}
-		return false, pause(ctx, bell, 0)
-	})
-	return found, err
-}
-
-// watched reads a cell and has the server watch it, also one that was never set.
-func watched(ctx context.Context, l *link, path string) (driver.Cell, error) {
-	stat, err := l.Exists(ctx, path)
-	if err != nil || stat == nil {
-		return driver.Cell{}, err
-	}
-	c, err := l.Get(ctx, path)
-	if err != nil {
-		return driver.Cell{}, err
-	}
-	return cellOf(path, c)
 }

@@ -22,21 +22,21 @@ import (
 
 // examine is for a URL at which no session can be opened.
 func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
-	made, err := open(ctx, u)
+	c, err := configOf(u)
 	if err != nil {
 		return nil, err
 	}
-	d := made.(*Driver)
-	defer d.Close()
-	if _, err := d.link(ctx); err != nil && !driver.IsPermanent(err) { // which servers say
+	s := newStore(c)
+	defer s.Close()
+	if _, err := s.link(ctx); err != nil && !s.lasts(err) { // which servers say
 		return nil, err
 	}
-	return d.Check(ctx), nil
+	return s.Check(ctx), nil
 }
 
 // examination is one call of Check.
 type examination struct {
-	*Driver
+	*store
 	l       *link
 	servers []*server
 	voters  int // of the ensemble; -1: not known, 0: a server that stands alone
@@ -44,16 +44,16 @@ type examination struct {
 }
 
 // Check examines the ensemble, and each server that can be reached.
-func (d *Driver) Check(ctx context.Context) []driver.Finding {
-	ctx, cancel := d.bound(ctx)
+func (s *store) Check(ctx context.Context) []driver.Finding {
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, time.Minute) // for servers that do not answer
 	defer stop()
-	l, err := d.link(ctx)
+	l, err := s.link(ctx)
 	if err == nil {
-		err = d.failed(l.Sync(ctx, "/"))
+		err = s.Explain(l.Sync(ctx, "/"))
 	}
-	e := &examination{Driver: d, l: l, voters: -1}
+	e := &examination{store: s, l: l, voters: -1}
 	e.servers = e.askAll(ctx)
 	unreachable := func(context.Context) driver.Finding {
 		if err == nil {
@@ -202,10 +202,10 @@ func (e *examination) askEnsemble(ctx context.Context) {
 	}
 }
 
-func (e *examination) get(ctx context.Context, path string) (content, error) {
-	return zk.Call(ctx, func() (content, error) {
+func (e *examination) get(ctx context.Context, path string) (zk.Content, error) {
+	return zk.Call(ctx, func() (zk.Content, error) {
 		data, stat, err := e.l.Conn.Get(path)
-		return content{Data: data, Stat: stat}, err
+		return zk.Content{Data: data, Stat: stat}, err
 	})
 }
 
@@ -278,7 +278,8 @@ type trial struct {
 
 // try does what locks do, below a name of its own.
 func (e *examination) try(ctx context.Context) (t trial) {
-	d, name := e.Driver, "doctor/"+strings.ToLower(exchange.NewID())
+	d, name := newDriver(e.config), "doctor/"+strings.ToLower(exchange.NewID())
+	defer d.Close()
 	s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second, Owner: "doctor"})
 	if err != nil {
 		t.err = fmt.Errorf("cannot begin a session: %w", err)
@@ -321,7 +322,7 @@ func (e *examination) try(ctx context.Context) (t trial) {
 		{"release a lock with an end", func() error { return s.Leave(ctx, k, true) }},
 		{"change a value", func() error { return swap(driver.Swap{Value: []byte("-")}) }},
 		{"remove a value", func() error { return swap(driver.Swap{Delete: true}) }},
-		{"remove what nobody uses", func() error { return d.failed(e.brief(ctx)) }},
+		{"remove what nobody uses", func() error { return e.Explain(e.brief(ctx)) }},
 	} {
 		if err := step.make(); err != nil {
 			t.err = fmt.Errorf("cannot %s: %w", step.what, err)

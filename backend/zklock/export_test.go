@@ -4,15 +4,17 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
-
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Open opens a driver as package driver does it for the registered schemes.
 var Open = open
 
 // RememberSwaps has a driver forget swaps after another time than a client may rely on.
-func RememberSwaps(d driver.Driver, memory time.Duration) { d.(*Driver).memory = memory }
+func RememberSwaps(d driver.Driver, memory time.Duration) { storeOf(d).memory = memory }
+
+func storeOf(d driver.Driver) *store { return d.(*exchange.Driver).Store().(*store) }
 
 // MostWeight has sessions of small servers refuse tickets in time.
 func MostWeight(bytes int) (restore func()) {
@@ -22,15 +24,18 @@ func MostWeight(bytes int) (restore func()) {
 }
 
 // Connection is the connection of a session.
-func Connection(s *driver.Opened) *zk.Conn { return s.Session.(*session).l.Conn }
+func Connection(o *driver.Opened) *zk.Conn {
+	s := o.Session.(interface {
+		Driver() *exchange.Driver
+		Row() exchange.Session
+	})
+	return s.Driver().Store().(*store).sessions[s.Row().ID].l.Conn
+}
 
 // CrowdSlots is how many Joins of a connection are under way at a time.
 const CrowdSlots = zk.CrowdSlots
 
-// Withdrawals is how many waiters of a session are leaving.
-func Withdrawals(s *driver.Opened) int {
-	in := s.Session.(*session)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return len(in.leaving.known)
+// Gathered is how many waiters wait for others, to leave together.
+func Gathered(o *driver.Opened) int {
+	return o.Session.(interface{ Driver() *exchange.Driver }).Driver().Gathered()
 }

@@ -78,7 +78,7 @@ func TestAFixedEndStaysWhenItsTicketIsFoundAgain(t *testing.T) {
 		}
 		was := left()
 		time.Sleep(50 * time.Millisecond) // what is counted anew ends later
-		next := session(t, d, 20*time.Second)
+		next := session(t, opened(t, s.Addr), 20*time.Second)
 		got := holds(t, next, r)
 		began := driver.Now()
 		now := left()

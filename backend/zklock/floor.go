@@ -14,7 +14,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// What is added to the transactions of tickets is kept for each queue whose tokens were raised,
+// A number that is added to the transactions of tickets is kept for each queue whose tokens were raised,
 // and twice: in one node for all queues, and in a record below it for each. Both are written in
 // one transaction. The queues are few: a connection reads the node once and
 // watches it. An event that is older than the reply to a Join has arrived
@@ -30,22 +30,22 @@ type floors struct {
 const everyRecord = "%"
 
 // record is the node with the additions of one queue.
-func (d *Driver) record(queue string) string { return d.aside("floors", cmp.Or(queue, everyRecord)) }
+func (s *store) record(queue string) string { return s.aside("floors", cmp.Or(queue, everyRecord)) }
 
-func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint64, error) {
+func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (uint64, error) {
 	f := &l.floors
 	if err := f.turn.take(ctx); err != nil {
 		return 0, err
 	}
 	defer f.turn.give()
 	if _, fired := f.w.Fired(); fired || f.w == nil {
-		if err := d.readFloors(ctx, l); err != nil {
+		if err := s.readFloors(ctx, l); err != nil {
 			return 0, err
 		}
 	}
 	var add uint64
 	for _, name := range []string{flat(q.name), allQueues} {
-		all, err := d.additions(ctx, l, f.by, name)
+		all, err := s.additions(ctx, l, f.by, name)
 		if err != nil {
 			return 0, err
 		}
@@ -54,9 +54,9 @@ func (d *Driver) floor(ctx context.Context, l *link, q *lane, zxid uint64) (uint
 	return add, nil
 }
 
-// additions are those of one queue. Without them its tokens could go back: if neither the node
+// additions reads the ones of one queue. Without them its tokens could go back: if neither the node
 // of all queues nor the record says them, that is an error.
-func (d *Driver) additions(ctx context.Context, l *link, by additions, queue string) ([]addition, error) {
+func (s *store) additions(ctx context.Context, l *link, by additions, queue string) ([]addition, error) {
 	data, raised := by.of[queue]
 	if !raised && !by.lost {
 		return nil, nil
@@ -64,7 +64,7 @@ func (d *Driver) additions(ctx context.Context, l *link, by additions, queue str
 	if all, err := decodeRecord(data); err == nil {
 		return all, nil
 	}
-	c, err := l.Get(ctx, d.record(queue))
+	c, err := l.Get(ctx, s.record(queue))
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && !raised:
 		return nil, nil
@@ -73,30 +73,30 @@ func (d *Driver) additions(ctx context.Context, l *link, by additions, queue str
 	}
 	all, err := decodeRecord(c.Data)
 	if err != nil {
-		return nil, d.illegible(queue, err)
+		return nil, s.illegible(queue, err)
 	}
 	return all, nil
 }
 
-func (d *Driver) illegible(queue string, err error) error {
+func (s *store) illegible(queue string, err error) error {
 	whose, name := fmt.Sprintf("%q", unflat(queue)), "NAME"
 	if queue == allQueues {
 		whose, name = "all locks", "--all"
 	}
 	return driver.Permanent(fmt.Errorf("zookeeper: %s and %s: %w, so that the tokens of %s could go back (interlock admin raise-token %s FLOOR writes both anew, with a FLOOR above all tokens that were granted)",
-		d.aside("floors"), d.record(queue), err, whose, name))
+		s.aside("floors"), s.record(queue), err, whose, name))
 }
 
 // readFloors reads all of them; it is the turn of the caller.
-func (d *Driver) readFloors(ctx context.Context, l *link) error {
+func (s *store) readFloors(ctx context.Context, l *link) error {
 	f := &l.floors
-	path := d.aside("floors")
+	path := s.aside("floors")
 	for {
 		l.Ignore(f.w)
-		f.w = l.watch(path, false, make(chan struct{}, 1))
+		f.w = l.Watch(path, false, func() {})
 		c, err := l.See(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
-			if err = d.lay(ctx, l, path, false); err == nil {
+			if err = s.lay(ctx, l, path, false); err == nil {
 				continue
 			}
 		}
@@ -110,31 +110,22 @@ func (d *Driver) readFloors(ctx context.Context, l *link) error {
 	}
 }
 
-func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	var q *lane
-	if queue != allQueues {
-		q = d.lane(queue)
-	}
-	l, err := d.link(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := d.bound(ctx)
-	defer cancel()
-	return d.failed(d.raise(ctx, l, q, floor, 0))
+// Raise raises the tokens of a queue.
+func (s *store) Raise(ctx context.Context, name string, floor uint64) error {
+	return s.with(ctx, func(ctx context.Context, l *link) error { return s.raise(ctx, l, s.queue(name), floor, 0) })
 }
 
-// raise raises the tokens of a queue, or those of tickets that join any queue from now on, if
+// RaiseAll raises the tokens of tickets that join any queue from now on.
+func (s *store) RaiseAll(ctx context.Context, floor uint64) error {
+	return s.with(ctx, func(ctx context.Context, l *link) error { return s.raise(ctx, l, nil, floor, 0) })
+}
+
+// raise raises the tokens of a queue, or of tickets that join any queue from now on, if
 // q is nil.
-func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64) error {
-	path := d.aside("floors")
+func (s *store) raise(ctx context.Context, l *link, q *queue, floor, lost uint64) error {
+	path := s.aside("floors")
 	for {
-		now, err := l.Set(ctx, d.aside("clock"), nil, -1) // the present transaction
-		if errors.Is(err, zk.ErrNoNode) {
-			if err = d.lay(ctx, l, d.aside("clock"), false); err == nil {
-				continue
-			}
-		}
+		now, err := s.tick(ctx, l)
 		if err != nil {
 			return err
 		}
@@ -142,31 +133,31 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64
 		name, r := allQueues, raising{held: zxid, next: zxid}
 		if q != nil {
 			name = flat(q.name)
-			if r, err = d.raising(ctx, l, q, zxid); err != nil {
+			if r, err = s.raising(ctx, l, q, zxid); err != nil {
 				return err
 			}
 		}
 		c, err := l.Get(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
-			if err = d.lay(ctx, l, path, false); err == nil {
+			if err = s.lay(ctx, l, path, false); err == nil {
 				continue
 			}
 		}
 		if err != nil {
 			return err
 		}
-		by, err := d.everyAddition(ctx, l, path, c)
+		by, err := s.everyAddition(ctx, l, path, c)
 		if err != nil {
 			return err
 		}
-		have, err := d.additions(ctx, l, by, name)
+		have, err := s.additions(ctx, l, by, name)
 		illegible := errors.Is(err, errIllegible)
 		if err != nil && !illegible {
 			return err
 		}
 		add := added(have, r.next)
 		if q != nil {
-			all, err := d.additions(ctx, l, by, allQueues)
+			all, err := s.additions(ctx, l, by, allQueues)
 			if err != nil {
 				return err
 			}
@@ -178,34 +169,34 @@ func (d *Driver) raise(ctx context.Context, l *link, q *lane, floor, lost uint64
 		case !by.lost:
 			return nil
 		}
-		if err = d.keepAdditions(ctx, l, by, name, have, c.Stat.Version); !errors.Is(err, zk.ErrBadVersion) {
+		if err = s.keepAdditions(ctx, l, by, name, have, c.Stat.Version); !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}
 }
 
-// resume raises all tokens above those that were granted here, if the ensemble has lost their
+// resume raises all tokens above the ones that were granted here, if the ensemble has lost their
 // transactions: it has begun anew, or gone on with old data. The last answer was to a transaction.
-func (d *Driver) resume(ctx context.Context, l *link) error {
-	d.mu.Lock()
-	granted, token := d.granted, d.token
-	d.mu.Unlock()
+func (s *store) resume(ctx context.Context, l *link) error {
+	s.mu.Lock()
+	granted, token := s.granted, s.token
+	s.mu.Unlock()
 	if l.Reached() >= granted {
 		return nil
 	}
-	return d.raise(ctx, l, nil, token, granted)
+	return s.raise(ctx, l, nil, token, granted)
 }
 
 // note remembers a grant for resume.
-func (d *Driver) note(zxid, token uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.granted, d.token = max(d.granted, zxid), max(d.token, token)
+func (s *store) note(zxid, token uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.granted, s.token = max(s.granted, zxid), max(s.token, token)
 }
 
-// everyAddition is what the node of all queues says, or the records if it cannot be read. One
+// everyAddition is what the node of all queues says, or the records if it cannot be reas. One
 // that cannot be read either stays so.
-func (d *Driver) everyAddition(ctx context.Context, l *link, path string, c content) (additions, error) {
+func (s *store) everyAddition(ctx context.Context, l *link, path string, c zk.Content) (additions, error) {
 	by := decodeAdditions(c)
 	if !by.lost {
 		return by, nil
@@ -232,8 +223,8 @@ func (d *Driver) everyAddition(ctx context.Context, l *link, path string, c cont
 }
 
 // keepAdditions writes the node of all queues, which has that version, and the record of one.
-func (d *Driver) keepAdditions(ctx context.Context, l *link, by additions, queue string, all []addition, version int32) error {
-	path, record := d.aside("floors"), d.record(queue)
+func (s *store) keepAdditions(ctx context.Context, l *link, by additions, queue string, all []addition, version int32) error {
+	path, record := s.aside("floors"), s.record(queue)
 	one, err := json.Marshal(all)
 	if err != nil {
 		return err
@@ -252,7 +243,7 @@ func (d *Driver) keepAdditions(ctx context.Context, l *link, by additions, queue
 	switch c, err := l.Get(ctx, record); {
 	case len(all) == 0:
 	case errors.Is(err, zk.ErrNoNode):
-		ops = append(ops, &zk.Create{Path: record, Data: one, Acl: d.acl})
+		ops = append(ops, &zk.Create{Path: record, Data: one, Acl: s.acl})
 	case err != nil:
 		return err
 	default:
@@ -272,17 +263,14 @@ type raising struct {
 	next   uint64 // the first that is not held, or will come
 }
 
-func (d *Driver) raising(ctx context.Context, l *link, q *lane, now uint64) (raising, error) {
+func (s *store) raising(ctx context.Context, l *link, q *queue, now uint64) (raising, error) {
 	r := raising{oldest: math.MaxUint64, next: now}
-	all, err := d.line(ctx, l, q)
+	f, err := s.readAny(ctx, l, q)
 	if err != nil {
 		return r, err
 	}
-	for i, n := range all {
-		if n.foreign {
-			continue // it has no token
-		}
-		c, err := l.ticket(ctx, q, &n)
+	for _, t := range f.Keys {
+		c, err := l.Get(ctx, q.path+"/"+t.node)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
@@ -291,23 +279,11 @@ func (d *Driver) raising(ctx context.Context, l *link, q *lane, now uint64) (rai
 		}
 		zxid := joined(c)
 		r.oldest = min(r.oldest, zxid)
-		if !all.holds(i) {
+		if p := f.Place(t); !p.Held {
 			r.next = min(r.next, zxid)
-			break // those behind are later
+			break // the others are later
 		}
 		r.held = max(r.held, zxid)
 	}
 	return r, nil
-}
-
-// joined is the transaction of a ticket's first node, which is not later than that of the
-// present one, whatever that says.
-func joined(c content) uint64 {
-	zxid := uint64(c.Stat.Czxid)
-	if m, ok := decode(c.Data); ok && m.Lent != 0 {
-		return min(m.Lent, zxid)
-	} else if ok && m.Joined != 0 && m.Zxid != 0 {
-		return min(m.Zxid, zxid)
-	}
-	return zxid
 }

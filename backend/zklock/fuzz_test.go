@@ -4,10 +4,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 var kinds = []driver.Kind{driver.Mutex, driver.RWMutex, driver.Semaphore, driver.Election, driver.Barrier}
@@ -99,17 +102,15 @@ func FuzzParse(f *testing.F) {
 		if !ok {
 			return
 		}
-		if n.node != a || n.id != "" && driver.CheckID(n.id) != nil || n.units < 1 || n.units > n.capacity {
+		if n.node != a || n.ID != "" && driver.CheckID(n.ID) != nil || n.Units < 1 || n.Units > n.Capacity || n.Order < 1 {
 			t.Fatalf("%q is %+v", a, n)
 		}
-		all := parseAll([]string{b, a, b, a})
-		for i := range all {
-			if _, other := all.other(i); !all.holds(i) && !other && all[i].units <= all[i].capacity {
-				if v := all.view(i); len(v.obstacles) == 0 {
-					t.Fatalf("%q waits for nobody in %+v", all[i].node, all)
-				}
+		all := parseLine([]string{b, a, b, a})
+		for _, n := range all.Keys {
+			p := all.Place(n)
+			if watched, _ := p.Obstacles(); !p.Held && !all.Agree(n).Refused && len(p.Before) > 0 && len(watched) == 0 {
+				t.Fatalf("%q waits for nobody in %+v", n.node, all.Keys)
 			}
-			_, _ = all.exclusiveBefore(i)
 		}
 	})
 }
@@ -127,9 +128,9 @@ func FuzzStem(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id []byte, kind, l byte, units, capacity, end int64, number int32, kept, evicted bool) {
 		var raw [16]byte
 		copy(raw[:], id)
-		want := name{id: hex.EncodeToString(raw[:]), kind: kinds[int(kind)%len(kinds)], number: number & math.MaxInt32, until: end & math.MaxInt64}
-		want.kept, want.evicted = kept && want.until != 0, evicted && want.until != 0
-		r := driver.Request{ID: want.id, Kind: want.kind, Units: units, Capacity: capacity}
+		want := &ticket{until: end & math.MaxInt64, Key: keys.Key{ID: hex.EncodeToString(raw[:]), Kind: kinds[int(kind)%len(kinds)], Order: order(number & math.MaxInt32)}}
+		want.kept, want.evicted, want.Stays = kept && want.until != 0, evicted && want.until != 0, want.until != 0
+		r := driver.Request{ID: want.ID, Kind: want.Kind, Units: units, Capacity: capacity}
 		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
 			switch r.Kind {
 			case driver.Semaphore:
@@ -148,21 +149,22 @@ func FuzzStem(f *testing.F) {
 		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
 			t.Fatalf("%+v has no name", r)
 		}
-		want.units, want.capacity, want.said = r.Units, r.Capacity, r.Capacity
-		names := layout{kazoo: l&1 != 0, latch: l&2 != 0, leases: l&4 != 0}
-		if want.kind == driver.Semaphore && names.leases { // the first of its line holds, whatever it wants
-			want.units, want.capacity, want.said, want.wants, want.limit = 1, 1, 1, r.Units, r.Capacity
-		}
-		want.node = names.stem(want.id, want.kind, r.Units, r.Capacity, want.marks()...) + fmt.Sprintf("%010d", want.number)
+		c := &config{names: layout{kazoo: l&1 != 0, latch: l&2 != 0}}
+		named := c.ticketOf(&exchange.Join{Request: r})
+		want.Units, want.Capacity, want.layout = r.Units, r.Capacity, named.layout
+		want.node = want.stem() + fmt.Sprintf("%010d", number&math.MaxInt32)
 		got, ok := parse(want.node)
-		if want.layout = got.layout; !ok || got != want {
+		if !ok {
+			t.Fatalf("%q is no ticket", want.node)
+		}
+		if want.layout = got.layout; !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q is %+v, not %+v", want.node, got, want)
 		}
-		if names.kazoo != got.layout.kazoo && want.kind != driver.Semaphore && want.kind != driver.Barrier && !(names.latch && want.kind == driver.Election) {
+		if c.names.kazoo != got.layout.kazoo && want.Kind != driver.Semaphore && want.Kind != driver.Barrier && !(c.names.latch && want.Kind == driver.Election) {
 			t.Errorf("%q is not kazoo's: %+v", want.node, got)
 		}
-		if again := stemOf(&got, got.id); want.wants == 0 && numbered(got, again) != want.node {
-			t.Errorf("%q is renamed to %q", want.node, numbered(got, again))
+		if again := got.numbered(got.node); again != want.node {
+			t.Errorf("%q is renamed to %q", want.node, again)
 		}
 		for _, word := range []string{"lock-", "__READ__", "__WRIT__", "latch-", "__lock__", "__rlock__"} {
 			if at := strings.LastIndex(want.node, word); at >= 0 && len(want.node)-at-len(word) != 10 {
@@ -185,21 +187,20 @@ func FuzzNodes(f *testing.F) {
 		f.Add(text, "_c_set3_held1_unsure9-latch-0000000010")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if s := parseSetting(a); s.capacity != 0 && (s.capacity < 1 || s.capacity > driver.MaxCapacity || !strings.HasPrefix(a, s.stem())) {
-			t.Errorf("%q is the number %+v", a, s)
+		if n := parseNumber(a); n.readable() && n.node != bell && n.node != "" && !strings.HasPrefix(a, n.stem(n.Waited == 0 && strings.Contains(a, "unsure"))) {
+			t.Errorf("%q is the number %+v", a, n)
 		}
-		all, set := parseQueue([]string{a, b, a})
-		for i := range all {
-			all.holds(i)
-			all.intruder(i)
-			all.view(i)
+		nodes := []string{a, b, a}
+		f := &listing{line: *parseLine(nodes), number: permitsIn(nodes), nodes: nodes}
+		f.Number = f.number.Number
+		for _, n := range f.Keys {
+			p := f.Place(n)
+			p.Obstacles()
+			f.Agree(n)
 		}
-		set.stem()
-		if n := parseLease(a); n.units != 1 || n.id != "" && driver.CheckID(n.id) != nil {
-			t.Errorf("%q is the permit %+v", a, n)
-		}
-		if number, ok := marked([]byte(a)); ok && len(a) < 2 {
-			t.Errorf("%q is the mark of %d", a, number)
+		f.over()
+		if of, ok := marked([]byte(a)); ok && len(a) < 2 {
+			t.Errorf("%q is the mark of %d", a, of)
 		}
 		for _, l := range lettersIn([]byte(a)) {
 			if l.Demand != driver.Revoke && l.Demand != driver.Evict && l.Demand != driver.Force || strings.Contains(l.ID, " ") {

@@ -2,93 +2,264 @@ package zklock
 
 import (
 	"context"
+	"errors"
+	"time"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Renew asks the leader, for a follower that has lost it answers everything
 // else by itself, while the leader lets the session expire. What it proves is
-// an earlier exchange: see internal/zk.
-func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
+// an earlier exchange: see package internal/zk. What became of the tickets is known without a question: their nodes stand
+// as long as the session, unless they are removed, and that is watched.
+func (s *store) Renew(ctx context.Context, row exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
+	o, err := s.live(row.ID)
+	if err != nil {
+		return r, err
 	}
-	limit := ctx
-	ctx, cancel := s.within(ctx)
+	within, cancel := o.within(ctx)
 	defer cancel()
-	began := s.d.Now()
+	r.Tickets, err = o.renew(within, refs)
+	return r, o.failed(ctx, err)
+}
+
+func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.Status, error) {
+	now := driver.Now()
 	if s.l.Own {
 		answered := make(chan struct{})
 		defer close(answered)
 		go s.l.DropIfSilent(s.ttl/4, answered)
 	}
-	s.renewed.Store(int64(began))
-	if err := s.sync(ctx); err != nil {
-		return nil, s.failed(limit, err)
-	}
-	s.read(ctx) // what was put there before the sync has been announced
-	if err := s.holds(ctx); err != nil {
-		return nil, s.failed(limit, err)
-	}
-	named := make(map[string]bool, len(known))
-	var answers []driver.Renewed
-	others := map[string][]driver.Ticket{}
 	s.mu.Lock()
-	for _, t := range known {
-		named[t.ID] = true
-		p := s.places[t.ID]
-		switch {
-		case p == nil && s.left.Has(t.ID): // while the sync was under way, perhaps with thousands of others
-			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone})
-		case p == nil || p.q.name != t.Queue || p.fixed:
-			others[t.Queue] = append(others[t.Queue], t)
-		case p.evicted:
-			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Evicted})
-		case p.doomed:
-			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone})
-		default:
-			p.extended = max(p.extended, began)
-			answers = append(answers, driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Kept, Proof: p.proof()})
-		}
+	s.renewed = now
+	s.renewing++
+	visits := now.Sub(s.visited) >= s.ttl
+	if visits {
+		s.visited = now
 	}
-	for id, p := range s.places {
-		if !named[id] && !p.fixed && !p.doomed && p.state != joining {
-			answers = append(answers, driver.Renewed{ID: id, Queue: p.q.name, State: driver.Stray})
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.renewing--
+	}()
+	if err := s.l.Sync(ctx, s.store.top()); err != nil {
+		return nil, err
+	}
+	s.readInbox(ctx) // all that was put there before the sync has been announced
+	if visits {
+		s.store.background(s.visit)
+	}
+	found := make([]exchange.Status, len(refs))
+	var fixed []int // others may change them
+	s.mu.Lock()
+	for i, ref := range refs {
+		t := s.seats[ref.ID]
+		switch {
+		case t == nil && s.buried.Has(ref.ID):
+		case t == nil || t.q.name != ref.Queue || t.fixed:
+			fixed = append(fixed, i)
+		case t.key == nil: // its Join has no answer
+			found[i].State = exchange.NotAsked
+		default:
+			found[i] = t.basic()
+			if t.state == exchange.Waiting && t.present() == nil && !t.j.NoWait {
+				s.store.background(func(context.Context) { t.mayHold() })
+			}
 		}
 	}
 	s.mu.Unlock()
-	for queue, tickets := range others {
-		more, err := s.others(ctx, queue, tickets)
-		if err != nil {
-			return nil, s.failed(limit, err)
-		}
-		answers = append(answers, more...)
+	if err := s.others(ctx, refs, fixed, found); err != nil {
+		return nil, err
 	}
-	return answers, nil
+	return found, nil
 }
 
-// others finds out what became of tickets with a fixed end, which others may change.
-// No other ticket that is not of this session stands here.
-func (s *session) others(ctx context.Context, queue string, tickets []driver.Ticket) ([]driver.Renewed, error) {
-	all, err := s.d.line(ctx, s.l, s.d.lane(queue))
+// others finds out what became of tickets with a fixed end, also of other sessions.
+func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, found []exchange.Status) error {
+	lines := map[string]*listing{}
+	for _, i := range of {
+		ref := refs[i]
+		f := lines[ref.Queue]
+		if f == nil {
+			var err error
+			if f, err = s.store.readAny(ctx, s.l, s.store.queue(ref.Queue)); err != nil {
+				return err
+			}
+			lines[ref.Queue] = f
+		}
+		key, ok := f.Find(ref.ID)
+		t := s.seat(ref.ID)
+		switch {
+		case !ok:
+			if t != nil && t.q.name == ref.Queue {
+				s.mu.Lock()
+				t.forget()
+				s.mu.Unlock()
+			}
+		case t != nil && t.q.name == ref.Queue:
+			s.mu.Lock()
+			t.key = key
+			s.mu.Unlock()
+			st, err := t.status(ctx, f.wanted(key))
+			if err != nil {
+				return err
+			}
+			found[i] = st
+		case key.until != 0:
+			c, err := s.l.Get(ctx, s.store.node(ref.Queue)+"/"+key.node)
+			if errors.Is(err, zk.ErrNoNode) {
+				continue // it has just left
+			}
+			now, sent, _, wrong := s.store.clock(ctx, s.l)
+			if err = errors.Join(err, wrong); err != nil {
+				return err
+			}
+			m, _ := decode(c.Data)
+			if m.Fixed == 0 { // by an earlier release
+				sent = min(sent, s.l.Proven())
+			}
+			found[i] = exchange.Status{State: exchange.Held, Fixed: true, Left: key.left(now), Hold: m.Fixed, Evicted: key.evicted, Sent: sent}
+		}
+	}
+	return nil
+}
+
+func (f *listing) wanted(t *ticket) bool {
+	p := f.Place(t)
+	return p.Wanted
+}
+
+// Look lists the queues of tickets, and has what keeps waiters out watched.
+func (s *store) Look(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+	o, err := s.live(row.ID)
 	if err != nil {
 		return nil, err
 	}
-	var answers []driver.Renewed
-	for _, t := range tickets {
-		r := driver.Renewed{ID: t.ID, Queue: t.Queue, State: driver.Gone}
-		if i, ok := all.place(t.ID); ok && all[i].until != 0 {
-			r.State, r.Proof = driver.Kept, s.l.Proven()
-			if p := s.place(t.ID); p != nil {
-				s.mu.Lock()
-				r.Proof = p.got.Proof
-				s.mu.Unlock()
-			}
-			if all[i].evicted {
-				r.State = driver.Evicted
+	within, cancel := o.within(ctx)
+	defer cancel()
+	found := make([]exchange.Status, len(refs))
+	errs := make([]error, len(refs))
+	slots := make(chan struct{}, zk.CrowdSlots)
+	exchange.AtOnce(len(refs), func(i int) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		found[i], errs[i] = o.lookAt(within, refs[i])
+	})
+	failed := 0
+	for i, e := range errs {
+		if e != nil {
+			found[i].State = exchange.NotAsked
+			err = o.failed(ctx, e)
+			failed++
+		}
+	}
+	if failed < len(refs) {
+		err = nil
+	}
+	return found, err
+}
+
+func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Status, err error) {
+	t := s.seat(ref.ID)
+	if t == nil || t.q.name != ref.Queue {
+		found := make([]exchange.Status, 1)
+		if s.hasBuried(ref.ID) {
+			return st, nil
+		}
+		err := s.others(ctx, []exchange.Ref{ref}, []int{0}, found)
+		return found[0], err
+	}
+	if err := t.turn.take(ctx); err != nil {
+		return st, err
+	}
+	defer t.turn.give()
+	if !t.isOld() {
+		if err := t.settle(ctx); err != nil {
+			return st, err
+		}
+		if !t.isOld() {
+			if found, err := t.find(ctx); err != nil || !found {
+				return st, err
 			}
 		}
-		answers = append(answers, r)
 	}
-	return answers, nil
+	s.mu.Lock()
+	quiet := t.present() != nil // else a server that lags behind tells when it has caught up
+	s.mu.Unlock()
+	if quiet {
+		if err := s.l.CatchUp(ctx, t.q.path); err != nil {
+			return st, err
+		}
+	}
+	st, err = t.look(ctx)
+	if errors.Is(err, driver.ErrMismatch) { // the ticket was refused, and is gone
+		return exchange.Status{}, nil
+	}
+	if err != nil && s.store.lasts(err) {
+		t.withdraw(ctx)
+	}
+	return st, err
 }
+
+// Detach gives strays the end that they have. They stand as long as the session, so that this client has to remove
+// them; no exchange is needed for that.
+func (s *store) Detach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
+	o, err := s.live(row.ID)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ref := range refs {
+		if t := o.seats[ref.ID]; t != nil && t.q.name == ref.Queue && !t.stray && !t.evicted && !t.fixed {
+			t.stray = true
+			t.endsAt(o.renewed.Add(o.ttl))
+		}
+	}
+	return nil
+}
+
+// Attach undoes that for strays that have not expired.
+func (s *store) Attach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
+	o, err := s.live(row.ID)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ref := range refs {
+		if t := o.seats[ref.ID]; t != nil && t.q.name == ref.Queue && t.stray && driver.Now() < t.end {
+			t.stray = false
+			if t.ends != nil && !t.evicted && !t.fixed {
+				t.ends.Stop()
+			}
+		}
+	}
+	return nil
+}
+
+// Tickets is never called: an ensemble has one history.
+func (s *store) Tickets(context.Context, exchange.Session) ([]exchange.Ref, error) { return nil, nil }
+
+// Listen passes events on, which come over the connections of the sessions. One that ends is made again, and what was
+// missed meanwhile is looked for then.
+func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(exchange.Event)) error {
+	s.mu.Lock()
+	s.receive = receive
+	s.mu.Unlock()
+	up()
+	select {
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	s.mu.Lock()
+	s.receive = nil
+	s.mu.Unlock()
+	return context.Canceled
+}
+
+// Clock is never called: RaiseAll raises all tokens.
+func (s *store) Clock(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }

@@ -4,221 +4,272 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
-
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 	"github.com/interlock-go/interlock/internal/recent"
-	"github.com/interlock-go/interlock/internal/signals"
 )
 
-// session is the tickets of one session of ZooKeeper.
+// session is a session of ZooKeeper, or a part of the program's.
 type session struct {
-	d       *Driver
-	l       *link
-	zk      int64 // the session of ZooKeeper
-	id      string
-	ttl     time.Duration
-	owner   string
-	over    chan struct{}
-	ctx     context.Context // ends with the session, or the driver
-	cancel  context.CancelFunc
-	once    sync.Once
-	ending  sync.Once
-	stop    func() // of listening
-	signals *signals.Queue
-	bell    chan struct{}  // of the keeper
-	renewed atomic.Int64   // when Renew was last called: a driver.Instant
-	post    string         // where demands for its tickets are put
-	reading turn           // of post
-	letters *zk.Watch      // of post
-	visited driver.Instant // when ghosts were looked for; the keeper's
+	store  *store
+	row    exchange.Session
+	l      *link
+	zk     int64 // the session of ZooKeeper
+	ttl    time.Duration
+	ctx    context.Context // ends with the session, or the store
+	cancel context.CancelFunc
+	once   sync.Once
+	freed  chan struct{} // closed when its connection is, too
+	stop   func()        // of listening
+
+	inbox   string // the node where demands for its tickets are put
+	reading turn   // of inbox
 
 	mu       sync.Mutex
-	places   map[string]*place // by ID of the ticket
-	left     recent.IDs
-	refused  recent.IDs // there were tickets of another kind
-	unsent   recent.IDs // nothing was sent for them
-	leaving  withdrawals
-	listings map[*lane]*listings
+	letters  *zk.Watch            // of inbox
+	seats    map[string]*seat     // by ID of the ticket
+	crowds   map[string]*zk.Watch // of queues in which tickets are held, by name
+	renewed  driver.Instant       // when it was renewed last
+	renewing int                  // calls that renew it
+	visited  driver.Instant       // when ghosts were looked for
+	buried   recent.IDs           // tickets that do not come back
+	refused  recent.IDs           // there were tickets of another kind
 }
 
-// place is a ticket of this session.
-type place struct {
-	s   *session
-	q   *lane
-	req driver.Request
+// seat is what the client keeps of the node of a ticket, from before that is made until it is gone. All but the first
+// fields are guarded by session.mu.
+type seat struct {
+	s    *session
+	q    *queue
+	j    exchange.Join
+	turn turn // of calls that find out where the ticket stands
 
-	slot func() // gives it back, once the request to make the node is answered
+	state  exchange.State // Gone: it is not known whether it stands, unless it is in no map any more
+	flight chan struct{}  // closed when the last try to make the node is over
+	key    *ticket        // as it is on the server; nil: not known
+	zxid   uint64         // of its first node
+	agreed bool           // no ticket in front is of another kind, nor will any be
+	front  int            // how many were in front, as was last seen
+	heir   keys.Heir
+	based  bool // heir knows whom the ticket inherits from
+	wait   *waiting
 
-	// Guarded by session.mu.
-	state    state
-	n        name // as it is on the server; n.node is "" until that is known
-	zxid     uint64
-	view     *view         // of the line in front, as it was last seen
-	near     bool          // few were in front, as it was last seen
-	epoch    uint64        // the connection that view is of
-	flight   chan struct{} // closed when the last try to create the node is over
-	whole    bool          // it was granted alone, with all there was, and has all of that
-	last     name          // the last exclusive ticket that was in front
-	former   name          // the one that had gone when last was seen
-	heir     bool          // the last exclusive holder may have died
-	based    bool          // heir was found out when the ticket came
-	agreed   bool          // no ticket in front is of another kind, nor will any be
-	edition  edition       // of the queue's node, once nobody but this ticket leaves a mark there
-	got      driver.Ticket
-	since    driver.Instant // of the grant
-	extended driver.Instant
-	end      driver.Instant // of a ticket that is fixed or evicted
-	evicted  bool
-	fixed    bool
-	kept     bool // it was given its end by Keep: its holder is done
-	told     bool // that another waits
-	doomed   bool // it is to be removed as soon as possible
-	news     chan struct{}
-	own      *zk.Watch // of its node
-	await    turn      // of calls that find out where the ticket stands
-	loan     loan
-	round    uint64 // of a double barrier in Curator's layout that the ticket is in
+	// Of a holder.
+	token     uint64
+	inherited bool
+	whole     bool    // it was granted alone, with all there was, and has all of that
+	version   version // of the queue's node, once no client but this one leaves a mark there
+	late      bool    // it came after a number of permits
+	wanted    bool    // that another ticket waits is known
+	since     driver.Instant
+	own       *zk.Watch // of its node
+	settled   *time.Timer
+	revoked   bool
+
+	// Its own end.
+	end            driver.Instant
+	stray, evicted bool
+	fixed, kept    bool
+	until          int64         // of the node for which end is known
+	hold           time.Duration // the fixed time that ends then
+	ends           *time.Timer
 }
 
-type state uint8
+// Begin makes a session. If its connection ends before that is done, another one is made, for as
+// long as the first one might have taken: connections of short sessions end when a server is slow.
+func (s *store) Begin(ctx context.Context, row exchange.Session) (exchange.Begun, error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	for until := driver.Now().Add(s.servers.Patience); ; {
+		o, err := s.begin(ctx, row)
+		if err == nil {
+			return exchange.Begun{TTL: o.ttl}, nil
+		}
+		if !errors.Is(err, zk.ErrConnectionClosed) || driver.Now() >= until {
+			return exchange.Begun{}, err
+		}
+	}
+}
 
 const (
-	joining state = iota // whether it stands is not known
-	waiting
-	held
-	gone
+	minTTL = 100 * time.Millisecond // the client takes its limit for connecting from it
+	maxTTL = 24 * 24 * time.Hour    // the protocol counts milliseconds in 31 bits
 )
 
-// meta is the data of a ticket's node.
-type meta struct {
-	Owner string        `json:"owner"`
-	Note  []byte        `json:"note,omitempty"`
-	TTL   time.Duration `json:"ttl"` // nanoseconds
-	Hold  bool          `json:"hold,omitempty"`
-
-	// Of a node that has taken the place of an earlier one of the same ticket.
-	Token  uint64 `json:"token,string,omitempty"` // that its holder was told
-	Joined int64  `json:"joined,omitempty"`       // milliseconds
-	Zxid   uint64 `json:"zxid,string,omitempty"`  // of its first node
-
-	Leaving bool `json:"leaving,omitempty"` // of the member of a double barrier: it has left, and stays for others
-
-	Lent uint64 `json:"lent,string,omitempty"` // of a lease: the transaction of the ticket
-}
-
-func newSession(ctx context.Context, d *Driver, l *link, o driver.SessionOptions) (*session, error) {
-	zkid, ttl := l.State()
-	if zkid == 0 {
-		return nil, zk.ErrConnectionClosed
-	}
-	number := l.Number()
-	s := &session{
-		d: d, l: l, zk: zkid, ttl: ttl, owner: o.Owner,
-		id:   fmt.Sprintf("%s.%d.%d", hexID(zkid), l.Proven(), number),
-		over: make(chan struct{}), signals: signals.New(), bell: make(chan struct{}, 1), reading: make(turn, 1),
-		places: map[string]*place{}, listings: map[*lane]*listings{}, left: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl},
-		unsent: recent.IDs{Span: ttl},
-	}
-	s.ctx, s.cancel = context.WithCancel(d.ctx)
-	s.post = d.aside("post", hexID(zkid)+"-"+strconv.FormatUint(number, 10))
-	s.stop = l.Listen(&zk.Listener{Connected: s.connected, Knows: s.knows, Disconnected: func() {
-		s.signals.Add(driver.Doubt, "", "")
-		ring(s.bell)
-	}})
-	if now, _ := l.State(); now != zkid {
-		s.stop()
-		s.cancel()
-		return nil, zk.ErrConnectionClosed
-	}
-	err := s.openPost(ctx)
-	if err == nil {
-		err = d.resume(ctx, l)
+func (s *store) begin(ctx context.Context, row exchange.Session) (o *session, err error) {
+	l := s.given
+	if l == nil {
+		l, err = s.dialled(ctx, min(max(row.TTL, minTTL), maxTTL))
+	} else {
+		err = l.Wait(ctx)
 	}
 	if err != nil {
-		s.stop()
-		s.cancel()
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		s.stop()
-		s.cancel()
-		return nil, errClosed
+	if o, err = s.newSession(ctx, l, row); err != nil && l.Own {
+		l.Close()
+		s.retired.Add(l.Exchanges())
 	}
-	d.sessions[s] = struct{}{}
-	ring(s.bell)        // to read post
-	s.visited = d.Now() // a client that does not live long has no ghosts
-	s.renewed.Store(int64(s.visited))
-	d.tasks.Go(s.keep)
-	d.tasks.Go(s.pulse)
-	return s, nil
+	return o, err
 }
 
-func (s *session) openPost(ctx context.Context) error {
-	for range 5 {
-		_, err := zk.Call(ctx, func() (string, error) {
-			return s.l.Conn.Create(s.post, nil, zk.Ephemeral, s.d.acl)
-		})
-		if errors.Is(err, zk.ErrNoNode) {
-			if err = s.d.lay(ctx, s.l, parent(s.post), false); err == nil {
-				continue
-			}
-		}
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-		return nil
+func (s *store) newSession(ctx context.Context, l *link, row exchange.Session) (*session, error) {
+	id, ttl := l.State()
+	if id == 0 {
+		return nil, zk.ErrConnectionClosed
 	}
-	return zk.ErrNoNode
+	row.TTL = ttl
+	o := s.sessionOf(l, row, id)
+	o.stop = l.Listen(&zk.Listener{Connected: o.connected, Disconnected: o.disconnected, Knows: func(id string) bool { return o.seat(id) != nil }})
+	err := o.openInbox(ctx)
+	if now, _ := l.State(); err == nil && now != id {
+		err = zk.ErrConnectionClosed
+	}
+	if err == nil {
+		err = s.resume(ctx, l)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.closed {
+		err = errClosed
+	}
+	if err != nil {
+		o.stop()
+		o.cancel()
+		return nil, err
+	}
+	s.sessions[row.ID] = o
+	s.tasks.Go(func() { o.readInbox(o.ctx) })
+	s.tasks.Go(o.pulse)
+	return o, nil
 }
+
+// sessionOf is a session of ZooKeeper with that number.
+func (s *store) sessionOf(l *link, row exchange.Session, id int64) *session {
+	now := driver.Now()
+	o := &session{
+		store: s, row: row, l: l, zk: id, ttl: row.TTL, freed: make(chan struct{}), reading: make(turn, 1), seats: map[string]*seat{}, crowds: map[string]*zk.Watch{},
+		buried: recent.IDs{Span: row.TTL}, refused: recent.IDs{Span: row.TTL}, renewed: now, visited: now, // a client that does not live long has no ghosts
+		inbox: s.aside("post", hexID(id)+"-"+strconv.FormatUint(l.Number(), 10)),
+	}
+	o.ctx, o.cancel = context.WithCancel(s.ctx)
+	return o
+}
+
+// pulse keeps the session proven, as long as it is renewed.
+func (s *session) pulse() {
+	p := zk.Pulse{TTL: s.ttl, Path: s.store.top(), Renewed: s.lastRenewed, Holding: s.holding, Over: s.end}
+	if !s.l.Own {
+		p.Over = nil
+	}
+	p.Expired = s.end
+	s.l.Pulse(s.ctx, p)
+}
+
+func (s *session) lastRenewed() driver.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.renewing > 0 {
+		return driver.Now()
+	}
+	return s.renewed
+}
+
+func (s *session) holding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.seats {
+		if t.state == exchange.Held && !t.fixed {
+			return true
+		}
+	}
+	return false
+}
+
+// proof is the local time from which its tickets are proven, those without an end of their own: the session's end takes them, and so
+// does this client if the session is not renewed. The mutex is held.
+func (s *session) proof() driver.Instant { return min(s.l.Proven(), s.renewed) }
 
 // connected hears of a connection that has a session.
 func (s *session) connected(now int64, timeout time.Duration) {
 	// A server may grant less than the one before, whose word proofs rely on.
 	if now != s.zk || timeout < s.ttl {
-		s.isOver()
+		s.end()
 		return
 	}
-	ring(s.bell)
+	s.store.background(func(ctx context.Context) { s.again(ctx) })
 }
 
-func (s *session) isOver() {
-	s.once.Do(func() { close(s.over); s.cancel() })
-	ring(s.bell)
-}
-
-func (s *session) isEnded() bool {
-	select {
-	case <-s.over:
-		return true
-	default:
-		return false
+// again is called when the connection is there again. All that was watched may have changed.
+func (s *session) again(ctx context.Context) {
+	s.readInbox(ctx)
+	s.mu.Lock()
+	var held, waiters []*seat
+	for _, t := range s.seats {
+		switch t.state {
+		case exchange.Held:
+			held = append(held, t)
+		case exchange.Waiting:
+			waiters = append(waiters, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range waiters {
+		t.mayHold()
+	}
+	for _, t := range held {
+		s.attend(ctx, t)
 	}
 }
 
-// usable reports why the session cannot be used.
-func (s *session) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.d.ctx.Err() != nil {
-		return errClosed
-	}
-	if s.isEnded() {
-		return driver.ErrSession
-	}
-	return nil
+func (s *session) disconnected() {
+	s.store.tell(exchange.Event{Type: exchange.InDoubt, ID: s.row.ID})
 }
 
-// within ends a call's context with the session and the driver, too.
+// tell passes an event on.
+func (s *store) tell(ev exchange.Event) {
+	s.mu.Lock()
+	receive := s.receive
+	s.mu.Unlock()
+	if receive != nil {
+		receive(ev)
+	}
+}
+
+// end is called when the session is over. Its connection is closed.
+func (s *session) end() {
+	s.once.Do(func() {
+		s.cancel()
+		if !s.store.background(func(context.Context) { s.free() }) {
+			return
+		}
+		s.store.tell(exchange.Event{Type: exchange.SessionOver, ID: s.row.ID})
+	})
+}
+
+func (s *session) isOver() bool { return s.ctx.Err() != nil }
+
+// live finds a session that is not over.
+func (s *store) live(id string) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.sessions[id]; o != nil && !o.isOver() {
+		return o, nil
+	}
+	if s.closed {
+		return nil, errClosed
+	}
+	return nil, driver.ErrSession
+}
+
+// within ends a call's context with the session and the store, too.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -227,149 +278,68 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 
 // failed makes an error of a call one of the session.
 func (s *session) failed(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if e := s.usable(ctx); e != nil {
-		return e
-	}
-	if errors.Is(err, zk.ErrSessionExpired) {
-		s.isOver()
-		return driver.ErrSession
-	}
-	return s.d.failed(err)
-}
-
-func (s *session) place(id string) *place {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.places[id]
-}
-
-func (p *place) path() string {
-	if p.loan.fits {
-		return p.q.leases.path + "/" + p.loan.nodes[0]
-	}
-	return p.q.path + "/" + p.n.node
-}
-
-func (p *place) meta() []byte {
-	m := meta{Owner: p.s.owner, Note: p.req.Note, TTL: p.s.ttl, Hold: p.req.Hold > 0}
-	if p.loan.begun {
-		m.Joined, m.Lent = p.loan.since, p.zxid
-	}
-	b, _ := json.Marshal(m) // cannot fail
-	return b
-}
-
-// forget ends the ticket here; s.mu is held.
-func (p *place) forget() {
-	if p.state == gone {
-		return
-	}
-	p.state = gone
-	delete(p.s.places, p.req.ID)
-	p.s.left.Add(p.req.ID)
-	p.s.l.Lighten(p.s.zk, p.weight())
-	p.s.l.Ignore(p.own)
-	close(p.news)
-	p.news = make(chan struct{})
-}
-
-// changed wakes Await; s.mu is held.
-func (p *place) changed() {
-	close(p.news)
-	p.news = make(chan struct{})
-}
-
-// Close ends the session. Its tickets go with the connection, or, if that is
-// the program's, one by one.
-func (s *session) Close(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return err
-	}
-	if s.d.ctx.Err() != nil {
+	case s.store.ctx.Err() != nil:
 		return errClosed
-	}
-	if s.isEnded() {
+	case errors.Is(err, zk.ErrSessionExpired):
 		s.end()
 		return driver.ErrSession
+	case s.isOver():
+		return driver.ErrSession
 	}
-	limit := ctx
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	if err := s.holds(ctx); err != nil {
-		return s.failed(limit, err)
-	}
-	if !s.l.Own {
-		if err := s.abandon(ctx); err != nil {
-			return s.failed(limit, err)
-		}
-	}
-	s.end()
-	return s.tidy(limit)
+	return err
 }
 
-// holds gives an end to tickets with a Hold that are held, but that nobody has
-// asked for since. What is for good concerns one of them, not the session: whoever asks for that is told.
-func (s *session) holds(ctx context.Context) error {
-	var unsure []*place
-	s.mu.Lock()
-	for _, p := range s.places {
-		if p.state == waiting && p.req.Hold > 0 {
-			unsure = append(unsure, p)
-		}
-	}
-	s.mu.Unlock()
-	for _, p := range unsure {
-		err := p.await.take(ctx)
-		if err != nil {
-			return err
-		}
-		if p.known() == waiting {
-			err = s.look(ctx, p)
-		}
-		p.await.give()
-		if e := s.usable(ctx); e != nil {
-			return e
-		}
-		if err != nil && !driver.IsPermanent(s.d.failed(err)) {
-			return err
-		}
-	}
-	return nil
-}
-
-// end frees what the session holds here.
-func (s *session) end() { s.ending.Do(s.free) } // whoever comes second waits
-
+// free frees what the session has here. Its tickets go with the connection, or, if that is the program's, one by one.
 func (s *session) free() {
-	s.isOver()
-	s.stop()
-	s.d.mu.Lock()
-	_, open := s.d.sessions[s]
-	delete(s.d.sessions, s)
+	s.cancel()
+	st := s.store
+	st.mu.Lock()
+	if st.sessions[s.row.ID] != s {
+		st.mu.Unlock()
+		<-s.freed
+		return
+	}
+	delete(st.sessions, s.row.ID)
 	counted := s.l.Exchanges()
-	if open && s.l.Own {
-		s.d.retired.Add(counted)
+	if s.l.Own {
+		st.retired.Add(counted)
 	}
-	s.d.mu.Unlock()
-	if open && s.l.Own {
+	st.mu.Unlock()
+	defer close(s.freed)
+	s.stop()
+	if s.l.Own {
 		s.l.Close()
-		s.d.retired.Add(s.l.Exchanges() - counted)
+		st.retired.Add(s.l.Exchanges() - counted)
+		return
 	}
-	if open && !s.l.Own {
-		s.clear(s.vacate)
+	s.clear(s.vacate)
+}
+
+// clear runs what removes nodes on the program's connection. They would outlive the store, which then goes on until
+// they have gone with the session of ZooKeeper.
+func (s *session) clear(f func(ctx context.Context)) {
+	run := func(context.Context) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stop := context.AfterFunc(s.store.ctx, func() { time.AfterFunc(2*s.ttl, cancel) })
+		defer stop()
+		f(ctx)
+	}
+	if !s.store.background(run) {
+		run(s.store.ctx)
 	}
 }
 
-// vacate is abandon that is repeated as long as the session of ZooKeeper may go on.
+// vacate removes the session's nodes, as long as the session of ZooKeeper may go on.
 func (s *session) vacate(ctx context.Context) {
 	for {
 		if now, _ := s.l.State(); now != 0 && now != s.zk {
 			return
 		}
-		if err := s.abandon(ctx); err == nil {
+		if err := s.abandon(ctx, s.l); err == nil {
 			return
 		}
 		select {
@@ -380,55 +350,172 @@ func (s *session) vacate(ctx context.Context) {
 	}
 }
 
-// clear runs what removes nodes that nobody waits for. Those on the program's connection
-// would outlive the driver, which then goes on until they have gone with the session.
-func (s *session) clear(f func(ctx context.Context)) {
-	run := f
-	if !s.l.Own {
-		run = func(context.Context) {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			stop := context.AfterFunc(s.d.ctx, func() { time.AfterFunc(2*s.ttl, cancel) })
-			defer stop()
-			f(ctx)
-		}
-	}
-	if !s.d.background(run) {
-		run(s.d.ctx)
-	}
-}
-
-// abandon removes the session's nodes.
-func (s *session) abandon(ctx context.Context) error {
-	var places []*place
+// abandon removes the session's nodes, by any connection.
+func (s *session) abandon(ctx context.Context, l *link) error {
 	s.mu.Lock()
-	for _, p := range s.places {
-		if !p.fixed {
-			places = append(places, p)
+	var all []*seat
+	for _, t := range s.seats {
+		if !t.fixed {
+			all = append(all, t)
 		}
 	}
 	s.mu.Unlock()
-	for _, p := range places {
-		if err := s.quit(ctx, p, false); err != nil && !errors.Is(err, driver.ErrGone) {
+	for _, t := range all {
+		if err := t.settle(ctx); err != nil {
 			return err
 		}
+		s.mu.Lock()
+		key := t.key
+		s.mu.Unlock()
+		for tries := 0; tries < 5; tries++ {
+			if key == nil || tries > 0 { // making it had no answer, or it has another name
+				var err error
+				if key, err = t.locate(ctx, l); err != nil {
+					return err
+				}
+			}
+			if key == nil || key.until != 0 {
+				break
+			}
+			err := l.Remove(ctx, t.q.path+"/"+key.node)
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return err
+			}
+			if err == nil {
+				break
+			}
+		}
+		s.mu.Lock()
+		t.forget()
+		s.mu.Unlock()
 	}
-	if err := s.l.Remove(ctx, s.post); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := l.Remove(ctx, s.inbox); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
 	return nil
 }
 
-// turn is a mutex that heeds contexts.
-type turn chan struct{}
-
-func (t turn) take(ctx context.Context) error {
+// End ends a session. If its connection was lost just then, no server knows of the end: the tickets would stand
+// until the timeout. They are removed over another connection, also when the caller does not wait for it any more.
+func (s *store) End(ctx context.Context, row exchange.Session, _ []exchange.Leave) ([]string, error) {
+	o, err := s.live(row.ID)
+	if errors.Is(err, driver.ErrSession) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !o.l.Own {
+		if err := o.abandon(ctx, o.l); err != nil {
+			return nil, o.failed(ctx, err)
+		}
+	}
+	o.once.Do(o.cancel)
+	o.free()
+	if !o.l.Own || o.l.Closed() {
+		return nil, nil
+	}
+	done := make(chan struct{})
+	if !s.background(func(ctx context.Context) {
+		defer close(done)
+		for ctx.Err() == nil {
+			l, err := s.link(ctx)
+			if err == nil && o.abandon(ctx, l) == nil {
+				return
+			}
+			select {
+			case <-time.After(again):
+			case <-ctx.Done():
+			}
+		}
+	}) {
+		return nil, errClosed
+	}
 	select {
-	case t <- struct{}{}:
-		return nil
+	case <-done:
+		return nil, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-func (t turn) give() { <-t }
+// again is how soon tasks in the background try again after an error.
+const again = 50 * time.Millisecond
+
+func (s *session) seat(id string) *seat {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seats[id]
+}
+
+// forget ends the ticket here; s.mu is held.
+func (t *seat) forget() {
+	if t.s.seats[t.j.ID] != t {
+		return
+	}
+	delete(t.s.seats, t.j.ID)
+	t.state = exchange.Gone
+	t.s.buried.Add(t.j.ID)
+	t.drop()
+}
+
+// drop frees what the seat has here; s.mu is held.
+func (t *seat) drop() {
+	t.s.l.Lighten(t.s.zk, t.s.store.weighs(t.q, &t.j))
+	t.s.l.Ignore(t.own)
+	t.unwatch()
+	for _, timer := range []*time.Timer{t.settled, t.ends} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+func (t *seat) path() string { return t.q.path + "/" + t.key.node }
+
+// meta is the data of a ticket's node.
+type meta struct {
+	Owner string        `json:"owner"`
+	Note  []byte        `json:"note,omitempty"`
+	TTL   time.Duration `json:"ttl"` // nanoseconds
+	Hold  bool          `json:"hold,omitempty"`
+
+	// Of a node that has taken the place of an earlier one of the same ticket.
+	Token  uint64        `json:"token,string,omitempty"` // that its holder was told
+	Joined int64         `json:"joined,omitempty"`       // milliseconds
+	Fixed  time.Duration `json:"fixed,omitempty"`        // how long the fixed time is that ends with it
+	Zxid   uint64        `json:"zxid,string,omitempty"`  // of its first node
+}
+
+func (t *seat) meta() []byte {
+	b, _ := json.Marshal(meta{Owner: t.s.row.Owner, Note: t.j.Note, TTL: t.s.ttl, Hold: t.j.Hold > 0}) // cannot fail
+	return b
+}
+
+// decode reads the data of a ticket's node; ok is false if it is another
+// library's, or says that its holder was told what is no token.
+func decode(data []byte) (m meta, ok bool) {
+	if !strings.HasPrefix(string(data), "{") || json.Unmarshal(data, &m) != nil || m.Token >= driver.MaxToken {
+		return meta{}, false
+	}
+	return m, true
+}
+
+// joined is the transaction of a ticket's first node, which is not later than the transaction of the
+// present one, whatever its data say.
+func joined(c zk.Content) uint64 {
+	zxid := uint64(c.Stat.Czxid)
+	if m, ok := decode(c.Data); ok && m.Joined != 0 && m.Zxid != 0 {
+		return min(m.Zxid, zxid)
+	}
+	return zxid
+}
+
+// ticketOf is the ticket that a Join asks for.
+func (c *config) ticketOf(j *exchange.Join) *ticket {
+	l := c.names
+	if j.Kind != driver.Election {
+		l.latch = false
+	}
+	return &ticket{layout: l, Key: keys.Key{ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity}}
+}

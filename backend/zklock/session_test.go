@@ -1,9 +1,11 @@
 package zklock
 
 import (
-	"context"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Promise: a session is over as soon as its client has another, or one with a shorter
@@ -22,12 +24,15 @@ func TestASessionIsOverOnceItsClientHasAnother(t *testing.T) {
 		{"a shorter timeout", 7, ttl - time.Millisecond, true},
 		{"no session", 0, ttl, true},
 	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := &session{zk: 7, ttl: ttl, over: make(chan struct{}), ctx: ctx, cancel: cancel, bell: make(chan struct{}, 1)}
-		s.connected(c.session, c.timeout)
-		if s.isEnded() != c.over || (ctx.Err() != nil) != c.over {
-			t.Errorf("connected with %s: over %v", c.what, s.isEnded())
+		s := newStore(&config{})
+		l := newLink(zk.NewLink(nil, zk.NewTap(nil), nil))
+		o := s.sessionOf(l, exchange.Session{ID: "a", TTL: ttl}, 7)
+		s.closed = true // it has no tasks
+		close(o.freed)
+		o.connected(c.session, c.timeout)
+		if o.isOver() != c.over {
+			t.Errorf("connected with %s: over %v", c.what, o.isOver())
 		}
-		cancel()
+		o.cancel()
 	}
 }

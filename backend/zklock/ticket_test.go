@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // Promise: tickets stand in the order of their numbers, which go on with the smallest one
@@ -15,17 +16,16 @@ func TestTicketsStandInOrderWhereNumbersWrapAround(t *testing.T) {
 	for _, i := range []int{2, 0, 3, 1} {
 		nodes = append(nodes, fmt.Sprintf("_c_%d1234567-89ab-cdef-0123-456789abcdef-mutex-lock-%010d", 9-i, want[i]))
 	}
-	all := parseAll(nodes)
-	var got []int32
-	for _, n := range all {
-		got = append(got, n.number)
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("they stand as %d", got)
-	}
-	for i := range all {
-		if all.holds(i) != (i == 0) {
-			t.Errorf("%d holds: %v", all[i].number, i != 0)
+	all := parseLine(nodes)
+	for i, n := range all.Keys {
+		if number(n.Order) != want[i] {
+			t.Errorf("the number %d stands where %d should", number(n.Order), want[i])
+		}
+		if p := all.Place(n); p.Held != (i == 0) {
+			t.Errorf("%s is held: %v", n.node, p.Held)
+		}
+		if again := n.numbered(n.node); again != n.node {
+			t.Errorf("%s is renamed to %s", n.node, again)
 		}
 	}
 }
@@ -33,23 +33,23 @@ func TestTicketsStandInOrderWhereNumbersWrapAround(t *testing.T) {
 // Promise: to earlier releases, which read the name of a number as that of a ticket, it is an election of another library: they
 // refuse mutexes, semaphores, readers, writers and members because of it, and never remove it.
 func TestANumberIsALatchOfAnotherLibrary(t *testing.T) {
-	s := setting{capacity: 8, kept: true, held: upTo{true, 3}, unsure: upTo{true, 5}}
-	head, w, number, ok := split(s.stem() + "0000000007")
-	if id, _ := identity(head[len("_c_"):]); !ok || number != 7 || id != "" {
-		t.Fatalf("%q %d %v: the ID %q", head, number, ok, id)
+	n := permits{Number: keys.Number{Permits: 8, Held: order(3), Waited: order(5)}}
+	head, at, place, ok := split(n.stem(false) + "0000000007")
+	if id, _ := identity(head[len("_c_"):]); !ok || place != 7 || id != "" || words[at].text != "latch-" {
+		t.Fatalf("%q %d %v: the ID %q", head, place, ok, id)
 	}
-	latch := name{kind: w.kind, units: 1, capacity: 1, layout: w.layout, plain: w.kind != driver.RWMutex}
+	latch := &ticket{Key: keys.Key{Kind: words[at].kind, Units: 1, Capacity: 1, Foreign: true, Order: order(7)}}
 	for _, text := range []string{"mutex-lock-", "permits3of8-lock-", "__READ__", "__WRIT__", "member-lock-"} {
 		n, _ := parse("_c_01234567-89ab-cdef-0123-456789abcdef-" + text + "0000000008")
-		line := line{latch, n}
-		if _, other := line.other(1); !other {
+		l := line{Whole: true, Keys: []*ticket{latch, n}}
+		if v := l.Agree(n); !v.Refused {
 			t.Errorf("%s waits behind it, and takes those for intruders who stand in between", text)
 		}
-		if _, refused := (line[1:]).intruder(0); refused {
+		if l.Keys = l.Keys[1:]; l.Agree(n).Refused {
 			t.Errorf("%s is refused alone", text)
 		}
 	}
-	if _, refused := (line{latch, latch}).intruder(1); refused {
-		t.Error("it may be removed")
+	if latch.Kind != driver.Election {
+		t.Errorf("it is of the kind %s", latch.Kind)
 	}
 }

@@ -19,7 +19,7 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
 			s := lent(t)
 			d := opened(t, s.Addr)
-			a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
+			a, b := session(t, d, 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 			if raised {
 				noError(t, d.Raise(limited(t), "q", 1<<40))
 			}
@@ -65,8 +65,7 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 func TestATicketThatIsKeptBeforeItsGrantIsNoticedHasOneToken(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
-	d := opened(t, s.Addr)
-	a, b := session(t, d, 20*time.Second), session(t, d, 20*time.Second)
+	a, b := session(t, opened(t, s.Addr), 20*time.Second), session(t, opened(t, s.Addr), 20*time.Second)
 	first := holds(t, a, aMutex("q"))
 	r := aMutex("q")
 	r.Hold = time.Hour

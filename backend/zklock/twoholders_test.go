@@ -381,9 +381,9 @@ func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
 	b := a.next()
 	for i := range 30 {
 		q := fmt.Sprintf("q%d", i)
+		wait := watching(b.via, "/a/"+q)
 		h, w := a.holds(aMutex(q)), b.waits(aMutex(q))
 		own := "/a/" + q + "/" + nodeOf(t, a.raw, w)
-		wait := watching(b.via, "/a/"+q)
 		granted := b.awaits(w)
 		wait(2)                                       // the holder and its own node
 		noError(t, a.d.Raise(limited(t), "other", 0)) // they are answered

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // When a session ends, the servers write the paths of all its ephemeral nodes in one
@@ -15,7 +16,7 @@ var mostWeight = 1_000_000
 
 const (
 	mostMeta = 512 << 10
-	mostData = 900_000 // of a node that grows, such as that of demands
+	mostData = 900_000 // of a node that grows, such as the one of demands
 )
 
 // checkData refuses a message for which a server would end the connection, each time.
@@ -26,24 +27,17 @@ func checkData(path string, data []byte) error {
 	return nil
 }
 
-// weight is what a ticket adds to that transaction.
-func weight(c *config, q *lane, r *driver.Request) int {
-	const more = 4 + 10 // the length, and the number
-	one := len(q.path) + 1 + len(c.names.stem(r.ID, r.Kind, r.Units, r.Capacity)) + more
-	if q.leases != nil { // a node for each unit
-		return one * int(1+min(r.Units, int64(mostWeight)))
-	}
-	return one
+// weighs is what a ticket adds to that transaction.
+func (c *config) weighs(q *queue, j *exchange.Join) int {
+	return len(q.path) + 1 + len(c.ticketOf(j).stem()) + 4 + 10 // its length, and its number
 }
 
-func (p *place) weight() int { return weight(p.s.d.config, p.q, &p.req) }
-
-// roomFor refuses a ticket that the servers could not bear.
-func (s *session) roomFor(q *lane, r *driver.Request) error {
-	if n := len(r.Note); n > mostMeta/2 { // it is written in base64
+// burden adds a ticket to its session, unless servers could not bear that.
+func (s *session) burden(q *queue, j *exchange.Join) error {
+	if n := len(j.Note); n > mostMeta/2 { // it is written in base64
 		return driver.Invalid(fmt.Errorf("zookeeper: the note has %d bytes, of which servers would end the connection", n))
 	}
-	if !s.l.Burden(s.zk, weight(s.d.config, q, r), mostWeight) {
+	if !s.l.Burden(s.zk, s.store.weighs(q, j), mostWeight) {
 		return driver.Permanent(fmt.Errorf("zookeeper: the session has tickets whose paths are %d bytes long, more than servers could remove at once when it ends: use several clients", mostWeight))
 	}
 	return nil

@@ -112,6 +112,7 @@ type Pulse struct {
 	Holding func() bool           // tickets are held
 	Renewed func() driver.Instant // when the session was last renewed
 	Over    func()                // was not proven for a TTL; nil: the client is not ours, and decides that itself
+	Expired func()                // was not renewed for a TTL; nil: that does not end it
 }
 
 // Pulse sends a sync whenever none was sent for a ninth of the timeout, and while a ticket is held
@@ -133,8 +134,14 @@ func (t *Tap) Pulse(ctx context.Context, p Pulse) {
 				op = opExists
 			}
 		}
-		if driver.Now().Sub(p.Renewed()) > p.TTL {
+		if unrenewed := driver.Now().Sub(p.Renewed()); unrenewed > p.TTL {
+			if p.Expired != nil {
+				p.Expired()
+				return
+			}
 			rest = every
+		} else if p.Expired != nil {
+			rest = min(rest, p.TTL-unrenewed+time.Millisecond)
 		}
 		if rest <= 0 {
 			if t.beat(op, p.Path) == nil {

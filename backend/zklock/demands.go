@@ -1,0 +1,260 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
+	"github.com/interlock-go/interlock/driver"
+)
+
+// Demands for tickets are put into a node of their session, a line each:
+//
+//	<demand> <ID> <queue>
+//
+// so that a session watches one node, however many tickets it has.
+var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict, "force": driver.Force}
+
+func letter(what driver.Demand, queue, id string) string {
+	for verb, d := range verbs {
+		if d == what {
+			return fmt.Sprintf("%s %s %s\n", verb, id, queue)
+		}
+	}
+	return ""
+}
+
+func lettersIn(data []byte) (all []driver.Signal) {
+	for line := range strings.SplitSeq(string(data), "\n") {
+		verb, rest, _ := strings.Cut(line, " ")
+		id, queue, ok := strings.Cut(rest, " ")
+		if what := verbs[verb]; ok && what != 0 {
+			all = append(all, driver.Signal{Demand: what, Queue: queue, ID: id})
+		}
+	}
+	return all
+}
+
+func (s *session) openInbox(ctx context.Context) error {
+	for range 5 {
+		err := s.l.Make(ctx, s.inbox, nil, zk.Ephemeral, s.store.acl)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = s.store.lay(ctx, s.l, parent(s.inbox), false); err == nil {
+				continue
+			}
+		}
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		return nil
+	}
+	return zk.ErrNoNode
+}
+
+// readInbox takes what was put into the session's node, and watches it.
+func (s *session) readInbox(ctx context.Context) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if s.reading.take(ctx) != nil {
+		return
+	}
+	defer s.reading.give()
+	s.mu.Lock()
+	if s.letters != nil {
+		if _, fired := s.letters.Fired(); !fired {
+			s.mu.Unlock()
+			return
+		}
+	}
+	w := s.l.Watch(s.inbox, false, func() { s.store.background(s.readInbox) })
+	s.letters = w
+	s.mu.Unlock()
+	c, err := s.l.See(ctx, s.inbox)
+	if err != nil {
+		s.l.Ignore(w)
+		s.mu.Lock()
+		if s.letters == w {
+			s.letters = nil
+		}
+		s.mu.Unlock()
+		if errors.Is(err, zk.ErrNoNode) && s.openInbox(ctx) == nil {
+			s.store.background(s.readInbox)
+		}
+		return
+	}
+	if len(c.Data) == 0 {
+		return
+	}
+	for _, l := range lettersIn(c.Data) {
+		if t := s.seat(l.ID); t != nil && t.q.name == l.Queue {
+			t.demanded(l.Demand)
+		}
+	}
+	// If more has come meanwhile, it stays, and all of it is read again.
+	_, _ = s.l.Set(ctx, s.inbox, nil, c.Stat.Version)
+}
+
+// Ask puts a demand into the node of a ticket's session, or removes the ticket.
+func (s *store) Ask(ctx context.Context, name, id string, what driver.Demand) (bool, error) {
+	return false, s.with(ctx, func(ctx context.Context, l *link) error {
+		q := s.queue(name)
+		return certain(ctx, l, q, func() error { return s.ask(ctx, l, q, id, what) })
+	})
+}
+
+func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driver.Demand) error {
+	f, err := s.readAny(ctx, l, q)
+	if err != nil {
+		return err
+	}
+	t, ok := f.Find(id)
+	if !ok {
+		return driver.ErrGone
+	}
+	if err := s.legible(q, &f.number); err != nil && what == driver.Evict { // whether it is held is not known
+		return err
+	}
+	path := q.path + "/" + t.node
+	c, err := l.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return driver.ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	p := f.Place(t)
+	switch remove := what == driver.Force || what == driver.Evict && !p.Held && !f.Perhaps(t); {
+	case remove:
+		ops := []any{&zk.Delete{Path: path, Version: -1}}
+		if what == driver.Evict { // only as long as it waits
+			ops = append(ops, f.unchanged(q, t)...)
+			obstacles, _ := p.Obstacles()
+			for _, o := range obstacles {
+				ops = append(ops, &zk.Check{Path: q.path + "/" + o.node, Version: -1})
+			}
+		}
+		letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(driver.Force, q.name, id))
+		if err != nil {
+			return err
+		}
+		_, err = l.Multi(ctx, append(ops, letters...)...)
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
+			return s.ask(ctx, l, q, id, what) // the line has changed
+		}
+		return err
+	case what == driver.Evict && t.until != 0:
+		return s.evict(ctx, l, q, id)
+	}
+	if _, own := decode(c.Data); !own {
+		if t.layout.kazoo {
+			return errDeaf
+		}
+		_, err := l.Set(ctx, path, []byte(revocation), -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			return driver.ErrGone
+		}
+		return err
+	}
+	// The line may be older than what other clients have seen: that the ticket stands
+	// is for the leader to say.
+	ops := []any{&zk.Check{Path: path, Version: -1}}
+	if c.Stat.EphemeralOwner != 0 { // else its session may be gone
+		letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(what, q.name, id))
+		if err != nil {
+			return err
+		}
+		if len(letters) == 0 {
+			return zk.ErrNoNode
+		}
+		ops = append(ops, letters...)
+	}
+	_, err = l.Multi(ctx, ops...)
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
+		return s.ask(ctx, l, q, id, what) // the ticket has changed, or other letters have come
+	}
+	return err
+}
+
+// errDeaf: kazoo does not look at the node of its lock. The data there are its own.
+var errDeaf = driver.Invalid(errors.New("zookeeper: a lock of kazoo cannot be asked for: kazoo holds it until it is released or its program ends; only force takes it away"))
+
+// letters returns what puts a letter into the nodes of a session, of which each of our
+// sessions on its connection has one.
+func (s *store) letters(ctx context.Context, l *link, session int64, letter string) (ops []any, err error) {
+	if session == 0 {
+		return nil, nil
+	}
+	found, err := l.List(ctx, s.aside("post"), false)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	for _, node := range found.Names {
+		if !strings.HasPrefix(node, hexID(session)+"-") {
+			continue
+		}
+		path := s.aside("post", node)
+		c, err := l.Get(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.Stat.EphemeralOwner != session {
+			continue // another program has put it there
+		}
+		data := append(c.Data, letter...)
+		if err := checkData(path, data); err != nil {
+			return nil, err
+		}
+		ops = append(ops, &zk.Write{Path: path, Data: data, Version: c.Stat.Version})
+	}
+	return ops, nil
+}
+
+// tellRemoved tells the sessions of these tickets that they are gone.
+func (s *store) tellRemoved(ctx context.Context, l *link, q *queue, all []*ticket) (ops []any, err error) {
+	contents, err := s.contents(ctx, l, q, all)
+	if err != nil {
+		return nil, err
+	}
+	letters := map[int64]string{}
+	for i, t := range all {
+		if c := contents[i]; c.Stat != nil { // else the transaction fails
+			letters[c.Stat.EphemeralOwner] += letter(driver.Force, q.name, t.ID)
+		}
+	}
+	for session, text := range letters {
+		more, err := s.letters(ctx, l, session, text)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, more...)
+	}
+	return ops, nil
+}
+
+// contents reads the nodes of tickets, several at a time. One that is gone has no stat.
+func (s *store) contents(ctx context.Context, l *link, q *queue, all []*ticket) ([]zk.Content, error) {
+	contents, errs := make([]zk.Content, len(all)), make([]error, len(all))
+	var reads sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i, t := range all {
+		slots <- struct{}{}
+		reads.Go(func() {
+			defer func() { <-slots }()
+			c, err := l.Get(ctx, q.path+"/"+t.node)
+			switch {
+			case err == nil:
+				contents[i] = c
+			case !errors.Is(err, zk.ErrNoNode):
+				errs[i] = err
+			}
+		})
+	}
+	reads.Wait()
+	return contents, errors.Join(errs...)
+}

@@ -1,0 +1,285 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+)
+
+// revocation is what Curator writes into the node of a ticket to have it given up.
+const revocation = "__REVOKE__"
+
+// attend watches a ticket that has been held for some time: its node may be removed, or, as Curator does
+// it, be asked for by its data; and others may come to wait behind it.
+func (s *session) attend(ctx context.Context, t *seat) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	s.mu.Lock()
+	key, own, wanted := t.key, t.own, t.wanted
+	_, fired := own.Fired()
+	holds := t.state == exchange.Held && s.seats[t.j.ID] == t
+	s.mu.Unlock()
+	if !holds {
+		return
+	}
+	if own == nil || fired {
+		on := s.l.Watch(t.q.path+"/"+key.node, false, func() { s.store.background(func(ctx context.Context) { s.attend(ctx, t) }) })
+		c, err := s.l.See(ctx, t.q.path+"/"+key.node)
+		s.mu.Lock()
+		switch {
+		case err != nil || t.key != key || s.seats[t.j.ID] != t:
+			s.l.Ignore(on)
+		default:
+			t.own = on
+		}
+		s.mu.Unlock()
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // perhaps it has another one
+			s.store.tell(exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Unverified: true})
+			return
+		case err != nil:
+			s.laterAttend(t)
+			return
+		case string(c.Data) == revocation:
+			t.demanded(driver.Revoke)
+		}
+	}
+	if !wanted {
+		s.heed(ctx, t)
+	}
+}
+
+// laterAttend tries again, unless the connection has ended: then that is done when it is there again.
+func (s *session) laterAttend(t *seat) {
+	if now, _ := s.l.State(); now == s.zk && !s.isOver() {
+		time.AfterFunc(again, func() { s.store.background(func(ctx context.Context) { s.attend(ctx, t) }) })
+	}
+}
+
+// heed watches the queue of a ticket that is held until others wait behind it.
+func (s *session) heed(ctx context.Context, t *seat) {
+	q := t.q
+	s.mu.Lock()
+	if w := s.crowds[q.name]; w != nil {
+		if _, fired := w.Fired(); !fired {
+			s.mu.Unlock()
+			return
+		}
+	}
+	on := s.l.Watch(q.path, true, func() { s.store.background(func(ctx context.Context) { s.heedAgain(ctx, q) }) })
+	s.crowds[q.name] = on
+	s.mu.Unlock()
+	asked := driver.Now()
+	f, err := s.store.list(ctx, s.l, q, true)
+	if err != nil {
+		s.mu.Lock()
+		s.l.Ignore(on)
+		if s.crowds[q.name] == on {
+			delete(s.crowds, q.name)
+		}
+		s.mu.Unlock()
+		if !errors.Is(err, zk.ErrNoNode) {
+			s.laterAttend(t)
+		}
+		return
+	}
+	var told []*seat
+	s.mu.Lock()
+	for _, key := range f.Keys {
+		t := s.seats[key.ID]
+		if t == nil || t.q.name != q.name || t.state != exchange.Held {
+			continue
+		}
+		if t.version == anyVersion && t.since <= asked { // others were granted by a later one
+			t.version = version(f.stat.Version)
+		}
+		if p := f.Place(key); p.Wanted && !t.wanted {
+			t.wanted = true
+			told = append(told, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range told {
+		s.store.tell(exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Demand: driver.Wanted})
+	}
+}
+
+// heedAgain is called when the queue has changed.
+func (s *session) heedAgain(ctx context.Context, q *queue) {
+	s.mu.Lock()
+	var some *seat
+	for _, t := range s.seats {
+		if t.q.name == q.name && t.state == exchange.Held && !t.wanted && driver.Now().Sub(t.since) >= settledAfter {
+			some = t
+			break
+		}
+	}
+	if some == nil {
+		delete(s.crowds, q.name)
+	}
+	s.mu.Unlock()
+	if some != nil {
+		s.heed(ctx, some)
+	}
+}
+
+// demanded passes a demand on.
+func (t *seat) demanded(what driver.Demand) {
+	s := t.s
+	ev := exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Demand: what}
+	s.mu.Lock()
+	switch what {
+	case driver.Force:
+		ev = exchange.Event{Type: exchange.Removed, ID: t.j.ID}
+		t.forget()
+	case driver.Evict:
+		switch {
+		case t.fixed: // since the demand was put there
+			s.store.background(t.evict)
+		case !t.evicted:
+			t.evicted = true
+			t.endsAt(s.renewed.Add(s.ttl))
+		}
+	case driver.Revoke:
+		t.revoked = true
+	}
+	s.mu.Unlock()
+	s.store.tell(ev)
+}
+
+// endsAt gives the ticket its own end; s.mu is held.
+func (t *seat) endsAt(end driver.Instant) {
+	t.end = end
+	if t.ends != nil {
+		t.ends.Stop()
+	}
+	t.ends = time.AfterFunc(max(0, end.Sub(driver.Now())), func() { t.s.store.background(t.expire) })
+}
+
+// expire removes the node that a ticket is known by, since its own end has come, and no other: one that has taken its
+// place meanwhile may have another end.
+func (t *seat) expire(ctx context.Context) {
+	s := t.s
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if t.turn.take(ctx) != nil {
+		return
+	}
+	defer t.turn.give()
+	s.mu.Lock()
+	due := s.seats[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
+	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
+	fixed := t.fixed
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	err := s.expel(ctx, t, key, fixed, mark, late, v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil || errors.Is(err, driver.ErrGone):
+		t.forget()
+		s.store.background(func(context.Context) { t.mayHold() }) // Await is told that it is gone
+	case errors.Is(err, errStale): // it has another end
+	default: // it is over all the same, and that is tried again
+		t.ends.Reset(max(s.ttl/20, settledAfter))
+	}
+}
+
+// expel is expire for a node. It is errStale if the node has another end by now.
+func (s *session) expel(ctx context.Context, t *seat, key *ticket, fixed, mark, late bool, v version) error {
+	if key == nil {
+		return t.quit(ctx, false)
+	}
+	if fixed {
+		now, _, by, err := s.store.clock(ctx, s.l)
+		if err != nil {
+			return err
+		}
+		if left := key.left(now); left > 0 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.ends.Reset(by.Add(left).Sub(driver.Now()) + time.Millisecond)
+			return errStale
+		}
+	}
+	err := s.store.takeLate(ctx, s.l, t.q, key, mark, late, v)
+	if !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	found, err := t.locate(ctx, s.l)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return driver.ErrGone
+	}
+	s.mu.Lock()
+	t.key = found
+	s.mu.Unlock()
+	if found.until != 0 {
+		return t.isFixedAgain(ctx)
+	}
+	return errors.New("zookeeper: the ticket has another node")
+}
+
+// isFixedAgain notes the end that another client has given the ticket.
+func (t *seat) isFixedAgain(ctx context.Context) error {
+	if err := t.isFixed(ctx, false); err != nil {
+		return err
+	}
+	return errStale
+}
+
+// haunted removes tickets that this session has left, and that stand in front of one that
+// waits; s.mu is held. Servers with the faults that Check warns of bring such nodes back after leaders have crashed: they
+// would stand as long as the session of their client, and all others wait behind them.
+func (s *session) haunted(q *queue, front []obstacle) {
+	for _, o := range front {
+		if o.ID == "" || !s.buried.Has(o.ID) {
+			continue
+		}
+		path := q.path + "/" + o.node
+		s.store.background(func(ctx context.Context) {
+			// Others can be asked to leave, too, and say no.
+			c, err := s.l.Get(ctx, path)
+			if err == nil && c.Stat.EphemeralOwner == s.zk && !s.l.Knows(o.ID) {
+				_ = s.l.Remove(ctx, path)
+			}
+		})
+	}
+}
+
+// visit removes such ghosts, once in a TTL: it asks the server which nodes the session has, and removes the nodes of tickets that
+// no session on this connection knows. A ticket is known before its node is made, and until that is removed.
+func (s *session) visit(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.ttl/4)
+	defer cancel()
+	paths, err := s.l.Ephemerals(ctx, s.store.root)
+	if err != nil {
+		return
+	}
+	for _, path := range paths {
+		if id := s.ticketAt(path); id != "" && !s.l.Knows(id) {
+			_ = s.l.Remove(ctx, path)
+		}
+	}
+}
+
+// ticketAt returns the ID of a ticket of ours whose node this is, "" if there is none. A
+// program's own session may have nodes of other libraries.
+func (s *session) ticketAt(path string) string {
+	if len(path) <= len(s.store.root)+1 || path[:len(s.store.root)+1] != s.store.root+"/" {
+		return ""
+	}
+	t, ok := parse(base(path))
+	if !ok || t.Foreign || base(path)[:3] != "_c_" || !s.l.Own && t.Kind == driver.RWMutex {
+		return ""
+	}
+	return t.ID
+}

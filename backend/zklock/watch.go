@@ -1,0 +1,430 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
+)
+
+// waiting is what a waiter watches: the tickets of which one has to leave first, and the one in
+// front of them. When that has left, the mark tells whether the next one holds;
+// its end then is this one's grant, and nothing has to be read.
+type waiting struct {
+	obstacles []obstacle
+	enough    bool           // the ticket is held once the only obstacle has left
+	next      *ticket        // in front of an only obstacle, if both and the waiter need everything
+	permits   string         // the node that changes if the number of permits does; "" for other kinds
+	set       bool           // that node stands
+	epoch     uint64         // the connection that this was seen on
+	stale     bool           // it is not as it was seen any more
+	due       driver.Instant // when the first obstacle with a fixed end may be removed; 0: none has one
+	on        map[string]*zk.Watch
+}
+
+type obstacle struct {
+	*ticket
+	whole bool // it needs everything
+}
+
+// waits says that the ticket waits, and has watched what keeps it out.
+func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (st exchange.Status, err error) {
+	s := t.s
+	w := &waiting{set: f.number.node != "", epoch: f.epoch, on: map[string]*zk.Watch{}}
+	obstacles, enough := p.Obstacles()
+	w.enough = enough
+	for _, o := range obstacles {
+		w.obstacles = append(w.obstacles, obstacle{o, f.NeedsAll(o)})
+	}
+	if n := len(p.Before); len(w.obstacles) == 1 && n >= 2 && f.NeedsAll(t.key) && f.NeedsAll(p.Before[n-1]) && f.NeedsAll(p.Before[n-2]) {
+		w.next = p.Before[n-2]
+	}
+	if t.key.Kind == driver.Semaphore {
+		if w.permits = f.number.node; w.permits == "" {
+			w.permits = bell
+		}
+	}
+	for _, o := range w.obstacles {
+		if o.until != 0 {
+			now, _, by, err := s.store.clock(ctx, s.l)
+			if err != nil {
+				return st, err
+			}
+			if end := by.Add(o.left(now) + time.Millisecond); w.due == 0 || end < w.due {
+				w.due = end
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.haunted(t.q, w.obstacles)
+	if old := t.wait; old != nil {
+		w.on = old.on // the watches that are still wanted stay
+	}
+	t.wait = w
+	if !t.j.NoWait {
+		s.store.background(t.watch)
+	}
+	return t.basic(), nil
+}
+
+// basic is the status of a ticket as far as memory says it; s.mu is held.
+func (t *seat) basic() exchange.Status {
+	if (t.stray || t.evicted) && !t.fixed && driver.Now() >= t.end {
+		return exchange.Status{} // it is about to be removed
+	}
+	st := exchange.Status{State: t.state, Tag: t.zxid, Sent: t.s.proof(), Revoked: t.revoked, Evicted: t.evicted, Stray: t.stray}
+	if t.state == exchange.Held {
+		st.Token, st.Inherited, st.Wanted = t.token, t.inherited, t.wanted
+	}
+	if w := t.wait; w != nil && w.due != 0 {
+		st.Due = max(w.due.Sub(driver.Now()), 1)
+	}
+	if t.stray || t.evicted || t.fixed {
+		st.Left = t.end.Sub(driver.Now())
+	}
+	if t.fixed {
+		st.Fixed, st.Stray, st.Hold = true, false, t.hold
+		st.Left, st.Sent = t.hold, t.end.Add(-t.hold) // which is before the clock was read
+	}
+	return st
+}
+
+// unwatch ends all watches of a waiter; s.mu is held.
+func (t *seat) unwatch() {
+	if t.wait != nil {
+		for _, w := range t.wait.on {
+			t.s.l.Ignore(w)
+		}
+		t.wait = nil
+	}
+}
+
+// mayHold has the client look at the ticket.
+func (t *seat) mayHold() {
+	t.s.store.tell(exchange.Event{Type: exchange.Granted, ID: t.j.ID, Unverified: true})
+}
+
+// present is what the ticket waits for, if that is still so; s.mu is held.
+func (t *seat) present() *waiting {
+	w := t.wait
+	if t.state != exchange.Waiting || t.s.seats[t.j.ID] != t || w == nil || w.stale || w.epoch != t.s.l.Epoch() {
+		return nil
+	}
+	return w
+}
+
+// watch sets the watches that are missing, and reads what a grant will need, while there is time.
+func (t *seat) watch(ctx context.Context) {
+	s := t.s
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if t.turn.take(ctx) != nil {
+		return
+	}
+	defer t.turn.give()
+	s.mu.Lock()
+	w := t.present()
+	if w == nil { // else it is looked at again when the connection is there
+		s.mu.Unlock()
+		return
+	}
+	want := map[string]bool{t.key.node: true} // it may be removed by hand
+	for _, o := range w.obstacles {
+		want[o.node] = true
+	}
+	if w.next != nil {
+		want[w.next.node] = true
+	}
+	if w.permits != "" {
+		want[w.permits] = true
+	}
+	changed := false
+	for node, on := range w.on {
+		what, fired := on.Fired()
+		if fired && what == zk.NodeDeleted && want[node] {
+			changed = true // it came while something else was looked at
+		}
+		if fired || !want[node] {
+			s.l.Ignore(on)
+			delete(w.on, node)
+		}
+	}
+	maps.DeleteFunc(want, func(node string, _ bool) bool { return w.on[node] != nil })
+	own := t.key.node
+	s.mu.Unlock()
+	if changed || !t.set(ctx, w, want, own) {
+		t.lookAnew()
+		return
+	}
+	_, _ = s.store.floor(ctx, s.l, t.q, 0)
+	s.mu.Lock()
+	lost := t.wait == w && t.present() == nil
+	s.mu.Unlock()
+	if lost {
+		t.lookAnew()
+	}
+}
+
+// lookAnew has the line listed again.
+func (t *seat) lookAnew() {
+	t.s.mu.Lock()
+	waits := t.state == exchange.Waiting && t.s.seats[t.j.ID] == t
+	if t.wait != nil {
+		t.wait.stale = true
+	}
+	t.s.mu.Unlock()
+	if waits {
+		t.mayHold()
+	}
+}
+
+// set has nodes watched. It reports false if something has changed meanwhile, or that is not known.
+func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own string) bool {
+	s := t.s
+	if len(want) == 0 {
+		return true
+	}
+	give, err := s.l.Slot(ctx, zk.Watching)
+	if err != nil {
+		return false
+	}
+	type result struct {
+		node string
+		err  error
+	}
+	results := make(chan result, len(want))
+	var asking sync.WaitGroup
+	for node := range want {
+		path := t.q.path + "/" + node
+		on := s.l.Watch(path, false, func() { s.store.background(t.react) })
+		s.mu.Lock()
+		w.on[node] = on
+		s.mu.Unlock()
+		asking.Go(func() {
+			var c zk.Content
+			var err error
+			if node == w.permits {
+				err = s.l.Stands(context.Background(), path, w.set)
+			} else {
+				c, err = s.l.See(context.Background(), path)
+			}
+			if err == nil && node == own && string(c.Data) == revocation {
+				t.demanded(driver.Revoke)
+			}
+			results <- result{node, err}
+		})
+	}
+	go func() { // the context may end before they are answered
+		asking.Wait()
+		give()
+	}()
+	ok := true
+	for range len(want) {
+		var r result
+		select {
+		case r = <-results:
+		case <-ctx.Done():
+			return false
+		}
+		if r.err == nil {
+			continue
+		}
+		s.mu.Lock()
+		s.l.Ignore(w.on[r.node])
+		delete(w.on, r.node)
+		isNext := w.next != nil && r.node == w.next.node
+		s.mu.Unlock()
+		if !errors.Is(r.err, zk.ErrNoNode) || !isNext || !t.advance(ctx, w) {
+			ok = false // of the next it tells only that the mark is to be read
+		}
+	}
+	return ok
+}
+
+// react draws conclusions from the watches that have fired.
+func (t *seat) react(ctx context.Context) {
+	s := t.s
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if t.turn.take(ctx) != nil {
+		return
+	}
+	defer t.turn.give()
+	s.mu.Lock()
+	w := t.present()
+	if w == nil {
+		s.mu.Unlock()
+		return
+	}
+	var gone *obstacle
+	looks, next := false, false
+	for node, on := range w.on {
+		what, fired := on.Fired()
+		if !fired {
+			continue
+		}
+		delete(w.on, node)
+		switch {
+		case what != zk.NodeDeleted, node == t.key.node, node == w.permits:
+			looks = true
+		case w.next != nil && node == w.next.node:
+			next = true
+		}
+		for i := range w.obstacles {
+			if w.obstacles[i].node == node {
+				gone = &w.obstacles[i]
+			}
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case looks:
+		t.lookAnew()
+	case gone != nil:
+		t.passed(ctx, w, gone)
+	case next && !t.advance(ctx, w):
+		t.lookAnew()
+	}
+}
+
+// passed sees whether the ticket is held after an obstacle has left: for sure if
+// nothing else was in the way, or if the obstacle was held, after which none
+// before it is left.
+func (t *seat) passed(ctx context.Context, w *waiting, o *obstacle) {
+	s := t.s
+	robust := t.j.ReportDeath // it has to know how the last holder has left
+	granted := w.enough && !robust
+	if !granted && o.whole {
+		granted = t.marked(ctx, o.ticket)
+	}
+	s.mu.Lock()
+	quiet := t.present() == w && w.quiet(t.key.node) && (w.permits == "" || w.quiet(w.permits))
+	if granted = granted && quiet && t.j.Hold == 0; granted {
+		t.whole = t.key.Units >= t.key.Capacity
+		if robust {
+			t.heir.Clean()
+			t.based, t.inherited = true, false
+		}
+	}
+	s.mu.Unlock()
+	if granted {
+		if st, err := t.grant(ctx, false); err == nil && st.State == exchange.Held {
+			s.store.tell(exchange.Event{Type: exchange.Granted, ID: t.j.ID, Status: st})
+			return
+		}
+	}
+	t.lookAnew()
+}
+
+// quiet reports whether a node is watched, and as it was.
+func (w *waiting) quiet(node string) bool {
+	_, fired := w.on[node].Fired()
+	return w.on[node] != nil && !fired
+}
+
+// advance sees whether the only obstacle holds, now that the ticket in front of it
+// has left, or has held and left as well. Its end will then be enough.
+func (t *seat) advance(ctx context.Context, w *waiting) bool {
+	held := t.marked(ctx, w.next, w.obstacles[0].ticket)
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if held {
+		w.enough, w.next = true, nil
+	}
+	return held
+}
+
+// marked reports whether one of the tickets was held and left cleanly, and was the
+// last to do so.
+func (t *seat) marked(ctx context.Context, any ...*ticket) bool {
+	c, err := t.s.l.Get(ctx, t.q.path)
+	if err != nil {
+		return false
+	}
+	mark, ok, _ := t.q.learn(c.Data)
+	for _, o := range any {
+		if ok && o.Order == mark {
+			return true
+		}
+	}
+	return false
+}
+
+// grant notes that the ticket is held, and says so. It was found in the queue.
+func (t *seat) grant(ctx context.Context, wanted bool) (st exchange.Status, err error) {
+	s := t.s
+	add, err := s.store.floor(ctx, s.l, t.q, t.zxid)
+	if err != nil {
+		return st, err
+	}
+	s.mu.Lock()
+	if s.seats[t.j.ID] != t {
+		s.mu.Unlock()
+		return st, nil
+	}
+	if t.token == 0 { // else it was told one in an earlier session
+		t.token = t.zxid + add
+	}
+	if t.token >= driver.MaxToken {
+		s.mu.Unlock()
+		return st, exchange.ErrTokens
+	}
+	s.store.note(t.zxid, t.token)
+	hold, until := t.j.Hold, t.key.until
+	if hold == 0 && until == 0 {
+		defer s.mu.Unlock()
+		t.holds(wanted)
+		return t.basic(), nil
+	}
+	s.mu.Unlock()
+	if until != 0 {
+		err = t.isFixed(ctx, wanted)
+	} else {
+		err = t.fix(ctx, hold, false, wanted)
+	}
+	if err != nil {
+		return st, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.basic(), nil
+}
+
+// settledAfter is for how long a ticket is held before it is watched: by the client, its end, and whether others wait.
+// Shorter ones are spared the cost.
+const settledAfter = 20 * time.Millisecond
+
+// holds notes a grant; s.mu is held.
+func (t *seat) holds(wanted bool) {
+	if t.state == exchange.Held {
+		return
+	}
+	t.state, t.wanted, t.since = exchange.Held, wanted, driver.Now()
+	t.unwatch()
+	t.settled = time.AfterFunc(settledAfter, func() {
+		t.s.store.background(func(ctx context.Context) { t.s.attend(ctx, t) })
+	})
+}
+
+// status is the status of a holder.
+func (t *seat) status(ctx context.Context, wanted bool) (exchange.Status, error) {
+	t.s.mu.Lock()
+	changed := t.fixed && t.key.until != 0 && (t.key.until != t.until || t.key.evicted != t.evicted)
+	t.s.mu.Unlock()
+	if changed { // by another client
+		if err := t.isFixed(ctx, wanted); err != nil {
+			return exchange.Status{}, err
+		}
+	}
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.wanted = t.wanted || wanted
+	return t.basic(), nil
+}
