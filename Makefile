@@ -81,6 +81,9 @@ cross:
 # times slower and would find nothing: C's memory is not Go's.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
+# tusd v2.9 reads the body of a request that it ends while another goroutine sets it (context.go:65).
+RACING := -gcflags=github.com/tus/tusd/v2/pkg/handler=-race=false
+
 # Where the race detector is left to make race: what runs servers, or SQLite. It makes these tests up to half as
 # long again; the client, the engine and the suites, which all backends share, are watched each time.
 UNWATCHED := /(backend/(etcd|mysql|pg|redis|sqlite|zk)lock|cmd|examples)(/|$$)
@@ -106,7 +109,7 @@ unit: bin/gotestsum
 
 race: bin/gotestsum
 	CGO_ENABLED=1 $(tested) $(RACE) $(unwatched)
-	cd adapter/adaptertest && GOWORK=off CGO_ENABLED=1 $(GO) test -vet=off $(RACE) $(TESTFLAGS) .
+	cd adapter/adaptertest && GOWORK=off CGO_ENABLED=1 $(GO) test -vet=off $(RACE) $(RACING) $(TESTFLAGS) .
 
 .PHONY: bin/gotestsum
 bin/gotestsum:
