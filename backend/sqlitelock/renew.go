@@ -53,9 +53,10 @@ func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.R
 			if all[i] = t.status(q.Look(of, ref.ID, i < extend)); all[i].State == exchange.Waiting {
 				waits[q] = ref.ID
 			}
-			if q.tail.err != nil {
+			if errors.Is(q.tail.err, errRow) { // the row of this one
 				all[i].State, damaged = exchange.NotAsked, q.tail.err
 				failures++
+				q.tail.err = nil
 			}
 		}
 		for q, id := range waits {
@@ -78,6 +79,9 @@ func (t *tx) reaped(name string) (*queue, error) {
 	q, err := t.queue(name)
 	if err == nil && len(t.queues) > n {
 		q.Reap(t.s.dead)
+	}
+	if err == nil {
+		err = q.tail.err
 	}
 	return q, err
 }
