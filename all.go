@@ -151,6 +151,11 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 			return nil, err
 		}
 		if b.Sleep(ctx) != nil {
+			for _, p := range l.parts {
+				if err := p.c.endOfWait(ctx); errors.Is(err, ErrUnavailable) {
+					return nil, err
+				}
+			}
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -133,7 +133,7 @@ func (l *Lock) enterOpen(ctx context.Context) (*single, error) {
 	case l.err != nil:
 		return nil, l.err
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, l.c.endOfWait(ctx)
 	case l.c.ctx.Err() != nil:
 		return nil, ErrClosed
 	}

@@ -268,8 +268,7 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 	case n.asking != nil && n.asking.state == ticketJoining:
 		why = unanswered(ctx)
 	default:
-		_, why = q.c.paused()
-		why = q.c.because(ctx, why)
+		why = q.c.endOfWait(ctx)
 	}
 	switch {
 	case w.waiting:

@@ -134,6 +134,12 @@ func (c *Client) because(ctx context.Context, last error) error {
 	return outage(cause, oneline.Of("the backend: "+last.Error()), last)
 }
 
+// endOfWait is because, of a wait in which nothing was asked of the backend.
+func (c *Client) endOfWait(ctx context.Context) error {
+	_, last := c.paused()
+	return c.because(ctx, last)
+}
+
 // tried is the error of a try that has ended while the wait goes on, for because: if its own time has run out, it is no
 // DeadlineExceeded, which would be taken for the end of the wait.
 func tried(err error) error {

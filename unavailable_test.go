@@ -73,6 +73,20 @@ func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 	}
 }
 
+// What has no time left to ask, such as a lock of All whose other locks have taken it all, says that the backend was away.
+func TestAWaitThatIsOverAtOnceTellsOfAnAbsentBackend(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("held"))
+		a.faults().Cut()
+		<-lease.Done()
+		over, cancel := context.WithDeadlineCause(ctx, time.Now(), interlock.ErrBusy)
+		defer cancel()
+		_, err := a.Mutex("free").Acquire(over)
+		unavailable(t, err, true)
+	})
+}
+
 // A connection that was not made in time is the backend's fault, and not the end of the wait,
 // although the errors of both say that they are a DeadlineExceeded.
 func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
