@@ -3,6 +3,7 @@ package sqlitelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -83,10 +84,13 @@ func (t *tx) make(c exchange.Change) (a exchange.Answer, err error) {
 }
 
 func (t *tx) over(of exchange.Session) error {
-	if !t.s.lives(of.ID) {
-		return driver.ErrSession
+	if t.s.lives(of.ID) {
+		return nil
 	}
-	return nil
+	if err := t.s.file.same(); err != nil { // its file was removed with the others
+		return fmt.Errorf("%w: %w", driver.ErrSession, err)
+	}
+	return driver.ErrSession
 }
 
 func (t *tx) join(q *queue, j *exchange.Join) (exchange.Status, error) {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
 // Promise: a note of ten megabytes, which no client writes, costs those who look little memory and
@@ -38,9 +39,7 @@ func TestAHugeNoteCostsLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("UPDATE queue SET note = ? WHERE name = 'q7'", bytes.Repeat([]byte("0"), 10_000_000)); err != nil {
-		t.Fatal(err)
-	}
+	forge(t, db, "q7", func(m *rows.Ticket) { m.Note = bytes.Repeat([]byte("0"), 10_000_000) })
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"ls", "--json"}, {"show", "q7"}, {"show", "--json", "q7"}} {
 		cmd := cli(t, url, args...)
 		var traces bytes.Buffer // what the kernel counts for a child begins with the memory of its parent
