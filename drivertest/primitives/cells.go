@@ -144,8 +144,12 @@ var _ = rules.Add(rule{Name: "DoubleBarrier", Says: []string{
 
 	later := []<-chan result{enter(b, 3), enter(a, 3), enter(b, 3)}
 	t.Eventually("the members of the next round stand in line", func() bool {
-		q := t.look(a, "d")
-		return len(q.Holders)+len(q.Waiters) == 6
+		q := t.look(a, "d") // the one that wanted another number may be leaving still
+		notes := map[string]int{}
+		for _, m := range append(q.Holders, q.Waiters...) {
+			notes[m.Note]++
+		}
+		return len(notes) == 1 && len(q.Holders)+len(q.Waiters) == 6
 	})
 	count := func(waiting, inside int) {
 		w, i, err := b.DoubleBarrier("d", 3).Count(t.Ctx)
