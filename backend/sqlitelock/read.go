@@ -10,7 +10,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Read notes the client, if it follows the queue. What is to be taken out or granted is not shown before that is done.
+// Read notes the client, if it follows the queue. What is to be taken out or granted is not shown before that is
+// done, and to who follows not what the dead have left: no message tells of a death.
 func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (all exchange.Snapshot, err error) {
 	settled := false
 	if f.Mailbox == "" {
@@ -26,9 +27,12 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (all
 	if err != nil || settled {
 		return all, err
 	}
-	err = s.changeQueue(ctx, name, false, func(_ *tx, q *queue) error {
-		all = q.Read(f)
-		return q.tail.err
+	err = s.change(ctx, false, func(t *tx) error {
+		q, err := t.reaped(name)
+		if err == nil {
+			all, err = q.Read(f), q.tail.err
+		}
+		return err
 	})
 	return all, err
 }
