@@ -47,7 +47,7 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (cel
 			return err
 		}
 		if f.Mailbox != "" {
-			s.follow(f, l, path, false)
+			s.follow(f, l.Link, path, false)
 			if stat, err := l.Exists(ctx, path); err != nil || stat == nil {
 				return err
 			}

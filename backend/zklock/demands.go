@@ -106,7 +106,7 @@ func (s *store) Ask(ctx context.Context, name, id string, what driver.Demand) (b
 }
 
 func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driver.Demand) error {
-	f, err := s.readAny(ctx, l, q)
+	f, err := s.readAll(ctx, l, q)
 	if err != nil {
 		return err
 	}
@@ -129,6 +129,9 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 	switch remove := what == driver.Force || what == driver.Evict && !p.Held && !f.Perhaps(t); {
 	case remove:
 		ops := []any{&zk.Delete{Path: path, Version: -1}}
+		for _, node := range t.more {
+			ops = append(ops, &zk.Delete{Path: q.path + "/" + node, Version: -1})
+		}
 		if what == driver.Evict { // only as long as it waits
 			ops = append(ops, f.unchanged(q, t)...)
 			obstacles, _ := p.Obstacles()

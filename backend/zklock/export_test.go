@@ -14,7 +14,14 @@ var Open = open
 // RememberSwaps has a driver forget swaps after another time than a client may rely on.
 func RememberSwaps(d driver.Driver, memory time.Duration) { storeOf(d).memory = memory }
 
-func storeOf(d driver.Driver) *store { return d.(*exchange.Driver).Store().(*store) }
+func storeOf(d driver.Driver) *store {
+	switch s := d.(*exchange.Driver).Store().(type) {
+	case *laidOut:
+		return s.store
+	default:
+		return s.(*store)
+	}
+}
 
 // MostWeight has sessions of small servers refuse tickets in time.
 func MostWeight(bytes int) (restore func()) {
@@ -29,7 +36,7 @@ func Connection(o *driver.Opened) *zk.Conn {
 		Driver() *exchange.Driver
 		Row() exchange.Session
 	})
-	return s.Driver().Store().(*store).sessions[s.Row().ID].l.Conn
+	return storeOf(s.Driver()).sessions[s.Row().ID].l.Conn
 }
 
 // CrowdSlots is how many Joins of a connection are under way at a time.

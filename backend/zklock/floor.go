@@ -265,7 +265,7 @@ type raising struct {
 
 func (s *store) raising(ctx context.Context, l *link, q *queue, now uint64) (raising, error) {
 	r := raising{oldest: math.MaxUint64, next: now}
-	f, err := s.readAny(ctx, l, q)
+	f, err := s.readAll(ctx, l, q)
 	if err != nil {
 		return r, err
 	}

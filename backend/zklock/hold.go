@@ -21,14 +21,15 @@ func (s *session) attend(ctx context.Context, t *seat) {
 	s.mu.Lock()
 	key, own, wanted := t.key, t.own, t.wanted
 	_, fired := own.Fired()
-	holds := t.state == exchange.Held && s.seats[t.j.ID] == t
-	s.mu.Unlock()
-	if !holds {
+	if t.state != exchange.Held || s.seats[t.j.ID] != t {
+		s.mu.Unlock()
 		return
 	}
+	path, crowd := t.at.watched()
+	s.mu.Unlock()
 	if own == nil || fired {
-		on := s.l.Watch(t.q.path+"/"+key.node, false, func() { s.store.background(func(ctx context.Context) { s.attend(ctx, t) }) })
-		c, err := s.l.See(ctx, t.q.path+"/"+key.node)
+		on := s.l.Watch(path, false, func() { s.store.background(func(ctx context.Context) { s.attend(ctx, t) }) })
+		c, err := s.l.See(ctx, path)
 		s.mu.Lock()
 		switch {
 		case err != nil || t.key != key || s.seats[t.j.ID] != t:
@@ -48,8 +49,8 @@ func (s *session) attend(ctx context.Context, t *seat) {
 			t.demanded(driver.Revoke)
 		}
 	}
-	if !wanted {
-		s.heed(ctx, t)
+	if !wanted && crowd != nil {
+		s.heed(ctx, t, crowd)
 	}
 }
 
@@ -61,8 +62,7 @@ func (s *session) laterAttend(t *seat) {
 }
 
 // heed watches the queue of a ticket that is held until others wait behind it.
-func (s *session) heed(ctx context.Context, t *seat) {
-	q := t.q
+func (s *session) heed(ctx context.Context, t *seat, q *queue) {
 	s.mu.Lock()
 	if w := s.crowds[q.name]; w != nil {
 		if _, fired := w.Fired(); !fired {
@@ -123,7 +123,7 @@ func (s *session) heedAgain(ctx context.Context, q *queue) {
 	}
 	s.mu.Unlock()
 	if some != nil {
-		s.heed(ctx, some)
+		s.heed(ctx, some, q)
 	}
 }
 
@@ -172,13 +172,11 @@ func (t *seat) expire(ctx context.Context) {
 	defer t.turn.give()
 	s.mu.Lock()
 	due := s.seats[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
-	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
-	fixed := t.fixed
 	s.mu.Unlock()
 	if !due {
 		return
 	}
-	err := s.expel(ctx, t, key, fixed, mark, late, v)
+	err := t.at.expel(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -192,7 +190,12 @@ func (t *seat) expire(ctx context.Context) {
 }
 
 // expel is expire for a node. It is errStale if the node has another end by now.
-func (s *session) expel(ctx context.Context, t *seat, key *ticket, fixed, mark, late bool, v version) error {
+func (t *seat) expel(ctx context.Context) error {
+	s := t.s
+	s.mu.Lock()
+	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
+	fixed := t.fixed
+	s.mu.Unlock()
 	if key == nil {
 		return t.quit(ctx, false)
 	}
@@ -278,6 +281,9 @@ func (s *session) ticketAt(path string) string {
 		return ""
 	}
 	t, ok := parse(base(path))
+	if id := s.store.layouts.Ghost(base(path)); id != "" {
+		return id
+	}
 	if !ok || t.Foreign || base(path)[:3] != "_c_" || !s.l.Own && t.Kind == driver.RWMutex {
 		return ""
 	}

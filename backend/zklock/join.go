@@ -19,7 +19,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	if err != nil {
 		return st, err
 	}
-	q := s.queue(j.Queue)
+	q := s.lineOf(j.Queue, j.Kind)
 	within, cancel := o.within(ctx)
 	defer cancel()
 	st, err = o.join(within, q, &j)
@@ -61,29 +61,29 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 	}
 	defer t.turn.give()
 	if fresh && j.NoWait {
-		if err := s.certain(ctx, q, func() error { return s.precheck(ctx, q, j) }); err != nil {
+		if err := s.certain(ctx, q, func() error { return t.at.precheck(ctx) }); err != nil {
 			s.leaveSeat(t)
 			return st, err
 		}
 	}
 	switch {
 	case t.isOld():
-		return t.look(ctx)
+		return t.at.look(ctx)
 	case !fresh || j.Retry:
 		if err := t.settle(ctx); err != nil {
 			return st, err
 		}
 		if t.isOld() {
-			return t.look(ctx)
+			return t.at.look(ctx)
 		}
 		if found, err := t.find(ctx); found || err != nil {
 			if err != nil {
 				return st, err
 			}
-			return t.look(ctx)
+			return t.at.look(ctx)
 		}
 	}
-	st, err = t.stand(ctx)
+	st, err = t.at.stand(ctx)
 	if err != nil && s.store.lasts(err) {
 		t.withdraw(ctx)
 	}
@@ -104,6 +104,7 @@ func (s *session) sit(q *queue, j *exchange.Join) (t *seat, fresh bool, err erro
 		return nil, false, err
 	}
 	t = &seat{s: s, q: q, j: *j, turn: make(turn, 1), version: anyVersion}
+	t.at = s.store.placeOf(t)
 	s.seats[j.ID] = t
 	return t, true, nil
 }
@@ -165,6 +166,8 @@ func (t *seat) settle(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+func (t *seat) precheck(ctx context.Context) error { return t.s.precheck(ctx, t.q, &t.j) }
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) error {
@@ -446,7 +449,7 @@ func (t *seat) glance(ctx context.Context, c zk.Content) (st exchange.Status, ok
 	if !ok {
 		return st, false, nil
 	}
-	st, err = t.grant(ctx, false)
+	st, err = t.at.grant(ctx, false)
 	return st, true, err
 }
 
@@ -536,7 +539,7 @@ func (t *seat) judge(ctx context.Context, f *listing) (st exchange.Status, err e
 	s.mu.Lock()
 	t.whole, t.late, t.version = p.Exclusive && len(p.Before) == 0, f.late(key), version(f.stat.Version)
 	s.mu.Unlock()
-	return t.grant(ctx, p.Wanted)
+	return t.at.grant(ctx, p.Wanted)
 }
 
 // suits: no ticket of the line is of another kind or number than this one.
@@ -563,19 +566,31 @@ func (t *seat) agree(ctx context.Context, f *listing) error {
 	case v.Refused && v.By == nil:
 		return t.refuse(ctx, fmt.Errorf("%w: the number of permits was set to %d", driver.ErrMismatch, f.number.Permits))
 	case v.Refused:
-		return t.refuse(ctx, fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, v.By.node))
+		because, err := t.at.intrudes(ctx, v.By)
+		switch {
+		case err != nil:
+			return err
+		case because == "":
+			return t.refuse(ctx, fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, v.By.node))
+		}
+		return t.expelled(ctx, &zk.Check{Path: because, Version: -1}, &zk.Delete{Path: t.q.path + "/" + v.By.node, Version: -1})
 	case len(v.Expel) > 0:
 		o := v.Expel[0]
-		_, err := t.s.l.Multi(ctx, append(f.expel(t.q, o, v.By), f.unchanged(t.q, o)...)...)
-		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
-			err = errStale
-		}
-		return err
+		return t.expelled(ctx, append(f.expel(t.q, o, v.By), f.unchanged(t.q, o)...)...)
 	}
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	t.agreed = true
 	return nil
+}
+
+// expelled removes an intruder. It is errStale if the list is to be read again.
+func (t *seat) expelled(ctx context.Context, ops ...any) error {
+	_, err := t.s.l.Multi(ctx, ops...)
+	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
+		err = errStale
+	}
+	return err
 }
 
 // refuse removes a ticket that does not fit into its queue, and returns why. If the answer to that is lost, a
@@ -584,7 +599,7 @@ func (t *seat) refuse(ctx context.Context, why error) error {
 	t.s.mu.Lock()
 	t.s.refused.Add(t.j.ID)
 	t.s.mu.Unlock()
-	if err := t.quit(ctx, false); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := t.at.quit(ctx, false); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
 	}
 	return why
@@ -594,7 +609,7 @@ func (t *seat) refuse(ctx context.Context, why error) error {
 func (t *seat) withdraw(ctx context.Context) {
 	if t.isOld() {
 		t.s.store.background(func(ctx context.Context) {
-			for t.quit(ctx, false) != nil && ctx.Err() == nil && !t.s.isOver() && t.s.seat(t.j.ID) == t {
+			for t.at.quit(ctx, false) != nil && ctx.Err() == nil && !t.s.isOver() && t.s.seat(t.j.ID) == t {
 				select {
 				case <-time.After(t.s.ttl / 8):
 				case <-ctx.Done():

@@ -12,7 +12,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -309,5 +311,138 @@ func TestLeasesThatCannotBe(t *testing.T) {
 			t.Errorf("another size or kind: %v", err)
 		}
 		noError(t, held.Release())
+	}
+}
+
+// Promise: whichever answer is lost, a ticket of several permits has so many leases and no more, and leaves none.
+func TestLeasesWhoseAnswerIsLost(t *testing.T) {
+	p := alone(t)
+	for op, most := range map[zktest.Op]int{zktest.OpCreate: 1, zktest.OpMulti: 3} {
+		for n := 1; n <= most; n++ {
+			d := errtest.Must(openURL(t.Context(), "zk://"+p.via.Addr+"/a"+curators))(t)
+			s := session(t, d, 20*time.Second)
+			r := permits("q", 2, 3)
+			p.via.LoseReplies(1, zktest.Nth(n, op))
+			got, err := s.Join(limited(t), r)
+			for r.Retry = true; err != nil; {
+				if driver.IsPermanent(err) {
+					t.Fatalf("%v %d: %v", op, n, err)
+				}
+				got, err = s.Join(limited(t), r)
+			}
+			if !got.Held {
+				got = errtest.Must(s.Await(limited(t), got))(t)
+			}
+			if all := nodes(t, p.raw, "/a/q/leases"); len(all) != 2 {
+				t.Errorf("%v %d: leases %q", op, n, all)
+			}
+			p.via.LoseReplies(0, nil)
+			p.via.LoseReplies(1, zktest.With(zktest.OpMulti))
+			err = quit(t, s, got)
+			p.via.LoseReplies(0, nil)
+			for _, folder := range []string{"locks", "leases"} {
+				if all := nodes(t, p.raw, "/a/q/"+folder); len(all) != 0 {
+					t.Errorf("%v %d: %v left %q in %s", op, n, err, all, folder)
+				}
+			}
+			noError(t, d.Close())
+		}
+	}
+}
+
+// Promise: what a driver leaves on the program's own connection is nothing, of Curator's layouts as well.
+func TestOwnConnectionIsLeftCleanOfCuratorsLayouts(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	raw := connected(t, s.Addr)
+	for _, what := range []string{"driver", "session"} {
+		tap := zklock.NewTap(nil)
+		conn, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
+		noError(t, err)
+		t.Cleanup(conn.Close)
+		d := errtest.Must(zklock.New(limited(t), conn, tap, zklock.Root("/a"), zklock.Layout(curators[1:])))(t)
+		a := session(t, d, 10*time.Second)
+		holds(t, a, permits("q", 2, 2))
+		waits := join(t, a, permits("q", 2, 2))
+		if waits.Held {
+			t.Error("two have all permits")
+		}
+		holds(t, a, driver.Request{ID: someID(), Queue: "b", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity})
+		if what == "session" {
+			noError(t, a.Close(limited(t)))
+		}
+		noError(t, d.Close())
+		if left := nodesBelow(t, raw, "/a/q/locks", "/a/q/leases", "/a/b"); len(left) > 0 {
+			t.Errorf("once the %s was closed: %q", what, left)
+		}
+	}
+}
+
+// Promise: a lock of another kind that came later refuses no ticket of a semaphore, also if its client does not know
+// yet that it is refused.
+func TestALaterLockOfAnotherKindRefusesNoPermits(t *testing.T) {
+	p := alone(t)
+	at := func(addr string) *driver.Opened {
+		d := errtest.Must(openURL(t.Context(), "zk://"+addr+"/a"+curators))(t)
+		t.Cleanup(func() { _ = d.Close() })
+		return session(t, d, 20*time.Second)
+	}
+	first, right, wrong := at(p.server.Addr), at(p.server.Addr), at(p.via.Addr)
+	beat(t, first, holds(t, first, permits("q", 1, 3)))
+	hold := p.via.HoldReplies(zktest.With(zktest.OpCreate))
+	refused := make(chan error, 1)
+	ctx := limited(t)
+	go func() { refused <- second(wrong.Join(ctx, aMutex("q"))) }()
+	busy.Until(t, "its node stands", func() bool { return len(nodes(t, p.raw, "/a/q")) == 3 })
+	for _, r := range []driver.Request{permits("q", 1, 3), permits("q", 2, 3)} {
+		noError(t, right.Leave(limited(t), holds(t, right, r), true))
+	}
+	hold.Release()
+	p.refused(<-refused)
+}
+
+func second(_ driver.Ticket, err error) error { return err }
+
+// Promise: no leases are made for a ticket that was taken out of locks meanwhile.
+func TestNoLeasesAreMadeOnceTheLockIsGone(t *testing.T) {
+	p := alone(t)
+	d := errtest.Must(openURL(t.Context(), "zk://"+p.via.Addr+"/a"+curators))(t)
+	defer d.Close()
+	s, ctx := session(t, d, 20*time.Second), limited(t)
+	hold := p.via.HoldRequests(zktest.With(zktest.OpMulti))
+	joined := make(chan error, 1)
+	go func() { joined <- second(s.Join(ctx, permits("q", 2, 3))) }()
+	<-hold.Held()
+	for _, lock := range nodes(t, p.raw, "/a/q/locks") {
+		noError(t, p.raw.Delete("/a/q/locks/"+lock, -1))
+	}
+	hold.Release()
+	if err := <-joined; !errors.Is(err, driver.ErrGone) {
+		t.Errorf("its lock was removed: %v", err)
+	}
+	if all := nodes(t, p.raw, "/a/q/leases"); len(all) != 0 {
+		t.Errorf("leases %q", all)
+	}
+}
+
+// Promise: a lease that has left and that the servers bring back is removed again.
+func TestALeaseThatComesBackIsRemoved(t *testing.T) {
+	p := alone(t)
+	const ttl = 4 * time.Second
+	d := errtest.Must(openURL(t.Context(), "zk://"+p.server.Addr+"/a"+curators))(t)
+	t.Cleanup(func() { _ = d.Close() })
+	s := session(t, d, ttl)
+	held := holds(t, s, permits("q", 1, 2))
+	stays := holds(t, s, permits("q", 1, 2))
+	path := "/a/q/leases/" + nodes(t, p.raw, "/a/q/leases")[0]
+	if !strings.Contains(strings.ReplaceAll(path, "-", ""), held.ID) {
+		held, stays = stays, held
+	}
+	noError(t, s.Leave(limited(t), held, true))
+	beat(t, s, stays)
+	appear(t, zklock.Connection(s), path)
+	vanishes(t, p.raw, path, ttl)
+	if all := nodes(t, p.raw, "/a/q/leases"); len(all) != 1 {
+		t.Errorf("leases %q", all)
 	}
 }

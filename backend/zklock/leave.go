@@ -25,7 +25,7 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 func (s *session) leave(ctx context.Context, l exchange.Leave) error {
 	q := s.store.queue(l.Queue)
 	if t := s.seat(l.ID); t != nil && t.q.name == q.name {
-		return t.quit(ctx, l.Clean)
+		return t.at.quit(ctx, l.Clean)
 	}
 	s.mu.Lock()
 	s.buried.Add(l.ID)
@@ -55,7 +55,7 @@ func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bo
 		switch t := s.seats[id]; {
 		case t == nil || t.q.name != q.name:
 			gone[i] = true
-		case t.state == exchange.Waiting && t.key.until == 0:
+		case t.state == exchange.Waiting && t.key.until == 0 && !t.at.alone():
 			all = append(all, t)
 			ops = append(ops, &zk.Delete{Path: t.path(), Version: -1})
 		}
@@ -84,7 +84,7 @@ func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bo
 		if gone[i] = t == nil || t.q.name != q.name; gone[i] {
 			return
 		}
-		err := t.quit(ctx, clean)
+		err := t.at.quit(ctx, clean)
 		if gone[i] = errors.Is(err, driver.ErrGone); !gone[i] {
 			errs[i] = err
 		}
@@ -191,12 +191,18 @@ func (s *store) Shrink(ctx context.Context, row exchange.Session, ref exchange.R
 		if key == nil {
 			return zk.ErrConnectionClosed
 		}
-		flags := int32(zk.Ephemeral)
-		if key.until != 0 {
-			flags = zk.Persistent
-		}
-		return t.rename(ctx, 0, flags, func(next *ticket) { next.Units = min(next.Units, units) })
+		return t.at.shrink(ctx, units)
 	})
+}
+
+func (t *seat) shrink(ctx context.Context, units int64) error {
+	t.s.mu.Lock()
+	flags := int32(zk.Ephemeral)
+	if t.key.until != 0 {
+		flags = zk.Persistent
+	}
+	t.s.mu.Unlock()
+	return t.rename(ctx, 0, flags, func(next *ticket) { next.Units = min(next.Units, units) })
 }
 
 // Keep gives a holder a fixed end.
@@ -205,22 +211,26 @@ func (s *store) Keep(ctx context.Context, row exchange.Session, ref exchange.Ref
 		if t == nil {
 			return s.keepOther(ctx, row, ref, d)
 		}
-		if st := t.known(); st == exchange.Waiting {
-			if err := t.s.l.CatchUp(ctx, t.q.path); err != nil {
-				return err
-			}
-			if _, err := t.look(ctx); err != nil {
-				return err
-			}
-		}
-		switch t.known() {
-		case exchange.Held:
-			return t.fix(ctx, d, t.j.Hold == 0, false)
-		case exchange.Waiting:
-			return exchange.ErrNotHeld
-		}
-		return driver.ErrGone
+		return t.at.keep(ctx, d)
 	})
+}
+
+func (t *seat) keep(ctx context.Context, d time.Duration) error {
+	if st := t.known(); st == exchange.Waiting {
+		if err := t.s.l.CatchUp(ctx, t.q.path); err != nil {
+			return err
+		}
+		if _, err := t.look(ctx); err != nil {
+			return err
+		}
+	}
+	switch t.known() {
+	case exchange.Held:
+		return t.fix(ctx, d, t.j.Hold == 0, false)
+	case exchange.Waiting:
+		return exchange.ErrNotHeld
+	}
+	return driver.ErrGone
 }
 
 func (t *seat) known() exchange.State {

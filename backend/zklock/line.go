@@ -23,6 +23,9 @@ type queue struct {
 	foreign  bool                   // they belong to another program
 	denied   bool                   // they may not be written
 	listings map[*session]*listings // that are under way
+	parse    func(nodes []string) *line
+	leases   *queue // of locks
+	locks    *queue // of a semaphore in the layout of Curator; store.mu guards it
 }
 
 func (s *store) queue(name string) *queue {
@@ -34,7 +37,7 @@ func (s *store) queue(name string) *queue {
 	if len(s.queues) > 100_000 {
 		clear(s.queues)
 	}
-	q := &queue{name: name, path: s.node(name), listings: map[*session]*listings{}}
+	q := &queue{name: name, path: s.node(name), parse: parseLine, listings: map[*session]*listings{}}
 	s.queues[name] = q
 	return q
 }
@@ -70,7 +73,7 @@ func (s *store) list(ctx context.Context, l *link, q *queue, watch bool) (*listi
 	if err != nil {
 		return nil, err
 	}
-	f := &listing{line: *parseLine(c.Names), number: permitsIn(c.Names), nodes: c.Names, stat: c.Stat, epoch: c.Epoch}
+	f := &listing{line: *q.parse(c.Names), number: permitsIn(c.Names), nodes: c.Names, stat: c.Stat, epoch: c.Epoch}
 	f.Number = f.number.Number
 	return f, nil
 }
@@ -201,7 +204,7 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, mark boo
 	return s.takeLate(ctx, l, q, t, mark, false, v)
 }
 
-func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark, late bool, v version) error {
+func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark, late bool, v version, more ...any) error {
 	path := q.path + "/" + t.node
 	q.mu.Lock()
 	mark = mark && !q.foreign && !q.denied
@@ -220,7 +223,7 @@ func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark
 			}
 			v = version(c.Stat.Version)
 		}
-		_, err := l.Multi(ctx, &zk.Write{Path: q.path, Data: markOf(t, late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})
+		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: markOf(t, late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})...)
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true

@@ -33,7 +33,15 @@ type ticket struct {
 	until   int64 // 0: it has no fixed end
 	kept    bool  // the holder of a ticket with a fixed end is done
 	evicted bool  // the end of a ticket that had a fixed one was moved up
+	wish    int64 // of the lock of a ticket in Curator's layout: for how many permits it waits
+
+	aside bool     // it is in another layout
+	more  []string // its nodes besides
+	shown string   // what makes states differ
 }
+
+// lockOfLeases is the kind of a lock in Curator's layout of semaphores. It takes all, so that one is first.
+const lockOfLeases driver.Kind = "lock of leases"
 
 type line = keys.Line[*ticket]
 
@@ -122,6 +130,8 @@ func (t *ticket) stem() string {
 		b.WriteString("election-" + lock)
 	case t.Kind == driver.Barrier:
 		b.WriteString("member-lock-")
+	case t.Kind == lockOfLeases:
+		fmt.Fprintf(&b, "leases%dof%d-lock-", t.wish, t.Capacity)
 	default:
 		fmt.Fprintf(&b, "permits%dof%d-lock-", t.Units, t.Capacity)
 	}
@@ -175,7 +185,7 @@ func parse(node string) (t *ticket, ok bool) {
 		}
 	}
 	if t.Foreign && t.Kind == driver.Mutex {
-		t.Also = []driver.Kind{driver.Election}
+		t.Also = []driver.Kind{driver.Election, lockOfLeases}
 		if t.layout.kazoo { // or as a writer
 			t.Also = append(t.Also, driver.RWMutex)
 		}
@@ -190,6 +200,7 @@ func (t *ticket) read(mark string) {
 		t.Kind, t.Units, t.Capacity, t.Foreign = kind, units, capacity, false
 	}
 	permits, isPermits := strings.CutPrefix(mark, "permits")
+	leases, isLeases := strings.CutPrefix(mark, "leases")
 	until, isUntil := strings.CutPrefix(mark, "until")
 	switch {
 	case mark == "mutex":
@@ -201,11 +212,13 @@ func (t *ticket) read(mark string) {
 	case mark == "member":
 		is(driver.Barrier, t.Units, driver.RWCapacity)
 	case isPermits:
-		units, capacity, _ := strings.Cut(permits, "of")
-		u, err1 := strconv.ParseInt(units, 10, 64)
-		c, err2 := strconv.ParseInt(capacity, 10, 64)
-		if err1 == nil && err2 == nil && 1 <= u && u <= c {
+		if u, c, ok := unitsOf(permits); ok {
 			is(driver.Semaphore, u, c)
+		}
+	case isLeases:
+		if u, c, ok := unitsOf(leases); ok {
+			is(lockOfLeases, c, c)
+			t.wish = u
 		}
 	case mark == "kept":
 		t.kept = true
@@ -214,6 +227,14 @@ func (t *ticket) read(mark string) {
 	case isUntil:
 		t.until, _ = strconv.ParseInt(until, 10, 64)
 	}
+}
+
+// unitsOf reads 3of8.
+func unitsOf(mark string) (units, capacity int64, ok bool) {
+	u, c, _ := strings.Cut(mark, "of")
+	units, err1 := strconv.ParseInt(u, 10, 64)
+	capacity, err2 := strconv.ParseInt(c, 10, 64)
+	return units, capacity, err1 == nil && err2 == nil && 1 <= units && units <= capacity
 }
 
 // split cuts a name before its word and before its number, which has ten places,

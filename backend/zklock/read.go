@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,16 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// following is a watch for a follower.
+// following is the watches for a follower.
 type following struct {
-	l *link
-	*zk.Watch
+	l  *zk.Link
+	on []*zk.Watch
+}
+
+func (w *following) end() {
+	for _, on := range w.on {
+		w.l.Ignore(on)
+	}
 }
 
 // mostFollowed bounds what is watched for followers, since none says that it has gone. One whose watch is dropped reads
@@ -26,28 +33,35 @@ const mostFollowed = 1000
 
 // follow has a follower told of the next event at a node. The caller then has the server watch it; if that fails it calls
 // unfollow.
-func (s *store) follow(f exchange.Follower, l *link, path string, children bool) {
+func (s *store) follow(f exchange.Follower, l *zk.Link, path string, children bool) {
+	s.unfollow(f)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.watched[f.Topic]; w != nil {
-		w.l.Ignore(w.Watch)
-		delete(s.watched, f.Topic)
-	}
 	for topic, w := range s.watched {
 		if len(s.watched) < mostFollowed {
 			break
 		}
-		w.l.Ignore(w.Watch)
+		w.end()
 		delete(s.watched, topic)
 	}
-	s.watched[f.Topic] = &following{l, l.Watch(path, children, func() { s.tell(exchange.Event{Type: exchange.TopicChanged, Topic: f.Topic}) })}
+	s.watched[f.Topic] = &following{l: l}
+	s.mu.Unlock()
+	s.followAlso(f, path, children)
+}
+
+// followAlso has the follower told of the next event at another node, too.
+func (s *store) followAlso(f exchange.Follower, path string, children bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watched[f.Topic]; w != nil {
+		w.on = append(w.on, w.l.Watch(path, children, func() { s.tell(exchange.Event{Type: exchange.TopicChanged, Topic: f.Topic}) }))
+	}
 }
 
 func (s *store) unfollow(f exchange.Follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.watched[f.Topic]; w != nil {
-		w.l.Ignore(w.Watch)
+		w.end()
 		delete(s.watched, f.Topic)
 	}
 }
@@ -61,9 +75,14 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (r e
 				return err
 			}
 		}
-		found, err := s.lineup(ctx, l, q, f)
-		if err == nil {
-			r.Queue, err = s.members(ctx, l, q, found, true)
+		for range 5 { // a ticket in another layout may be on its way from one node to another
+			var found *listing
+			if found, err = s.lineup(ctx, l, q, f); err == nil {
+				r.Queue, err = s.members(ctx, l, q, found, true)
+			}
+			if err != nil || len(r.Members) == len(found.Keys) || !found.Keys[len(found.Keys)-1].aside {
+				break
+			}
 		}
 		if err != nil && f.Mailbox != "" {
 			s.unfollow(f)
@@ -76,17 +95,20 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (r e
 // lineup lists a queue, which need not be there.
 func (s *store) lineup(ctx context.Context, l *link, q *queue, f exchange.Follower) (*listing, error) {
 	if f.Mailbox == "" {
-		return s.readAny(ctx, l, q)
+		return s.readAll(ctx, l, q)
 	}
 	for {
-		s.follow(f, l, q.path, true)
+		s.follow(f, l.Link, q.path, true)
 		found, err := s.list(ctx, l, q, true)
 		if err == nil {
 			err = s.settle(ctx, l, q, found)
 		}
+		if err == nil {
+			err = s.beside(ctx, l, q, found, func(path string) { s.followAlso(f, path, true) })
+		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			s.follow(f, l, q.path, false)
+			s.follow(f, l.Link, q.path, false)
 			stat, err := l.Exists(ctx, q.path)
 			if err != nil || stat == nil {
 				return &listing{line: line{Whole: true}}, err
@@ -104,7 +126,7 @@ func (f *listing) version() string {
 		_, _ = fmt.Fprintln(h, f.Permits(), !f.number.Unset)
 	}
 	for _, t := range f.Keys {
-		_, _ = h.Write([]byte(t.node + "\n"))
+		_, _ = h.Write([]byte(cmp.Or(t.shown, t.node) + "\n"))
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
@@ -121,7 +143,7 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 	var now int64
 	s.mu.Lock()
 	for _, t := range f.Keys {
-		if m, ok := s.shown[q.path+"/"+t.node]; ok {
+		if m, ok := s.shown[q.path+"/"+t.node+t.shown]; ok {
 			known[t] = m
 		} else {
 			unknown = append(unknown, t)
@@ -146,7 +168,7 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 		if contents[i].Stat != nil { // else it has just left
 			known[t] = memberOf(t, contents[i])
 			if _, ours := decode(contents[i].Data); ours && len(s.shown) < mostMembers { // the data of others may change
-				s.shown[q.path+"/"+t.node] = known[t]
+				s.shown[q.path+"/"+t.node+t.shown] = known[t]
 			}
 		}
 	}
@@ -231,7 +253,7 @@ func (s *store) List(ctx context.Context, prefix, from string) (queues []exchang
 		var wrong error
 		for _, name := range names {
 			q := s.queue(name)
-			f, err := s.readAny(ctx, l, q)
+			f, err := s.readAll(ctx, l, q)
 			if err == nil && len(f.Keys) > 0 {
 				var found driver.Queue
 				if found, err = s.members(ctx, l, q, f, false); err == nil {
@@ -279,6 +301,9 @@ func (s *store) walk(ctx context.Context, l *link, path, name, prefix string) (n
 			return nil, err
 		}
 		names = append(names, more...)
+	}
+	if home, is := s.layouts.Home(name, c.Names, c.Stat); is {
+		name, tickets = home, true
 	}
 	if tickets && name != "" && strings.HasPrefix(name, prefix) {
 		names = append(names, name)

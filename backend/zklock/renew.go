@@ -61,7 +61,7 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 		case t == nil && s.buried.Has(ref.ID):
 		case t == nil || t.q.name != ref.Queue || t.fixed:
 			fixed = append(fixed, i)
-		case t.key == nil: // its Join has no answer
+		case t.state == exchange.Gone: // its Join has no answer
 			found[i].State = exchange.NotAsked
 		default:
 			found[i] = t.basic()
@@ -194,7 +194,7 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 			return st, err
 		}
 	}
-	st, err = t.look(ctx)
+	st, err = t.at.look(ctx)
 	if errors.Is(err, driver.ErrMismatch) { // the ticket was refused, and is gone
 		return exchange.Status{}, nil
 	}

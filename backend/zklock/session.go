@@ -47,7 +47,8 @@ type session struct {
 // fields are guarded by session.mu.
 type seat struct {
 	s    *session
-	q    *queue
+	at   place
+	q    *queue // the line in which it stands
 	j    exchange.Join
 	turn turn // of calls that find out where the ticket stands
 
@@ -55,6 +56,7 @@ type seat struct {
 	flight chan struct{}  // closed when the last try to make the node is over
 	key    *ticket        // as it is on the server; nil: not known
 	zxid   uint64         // of its first node
+	began  int64          // when that was made, in milliseconds; 0: it was not seen to wait
 	agreed bool           // no ticket in front is of another kind, nor will any be
 	front  int            // how many were in front, as was last seen
 	heir   keys.Heir
@@ -361,29 +363,8 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 	}
 	s.mu.Unlock()
 	for _, t := range all {
-		if err := t.settle(ctx); err != nil {
+		if err := t.at.abandon(ctx, l); err != nil {
 			return err
-		}
-		s.mu.Lock()
-		key := t.key
-		s.mu.Unlock()
-		for tries := 0; tries < 5; tries++ {
-			if key == nil || tries > 0 { // making it had no answer, or it has another name
-				var err error
-				if key, err = t.locate(ctx, l); err != nil {
-					return err
-				}
-			}
-			if key == nil || key.until != 0 {
-				break
-			}
-			err := l.Remove(ctx, t.q.path+"/"+key.node)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return err
-			}
-			if err == nil {
-				break
-			}
 		}
 		s.mu.Lock()
 		t.forget()
@@ -391,6 +372,31 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 	}
 	if err := l.Remove(ctx, s.inbox); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
+	}
+	return nil
+}
+
+// abandon removes the node of a ticket.
+func (t *seat) abandon(ctx context.Context, l *link) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	t.s.mu.Lock()
+	key := t.key
+	t.s.mu.Unlock()
+	for tries := 0; tries < 5; tries++ {
+		if key == nil || tries > 0 { // making it had no answer, or it has another name
+			var err error
+			if key, err = t.locate(ctx, l); err != nil {
+				return err
+			}
+		}
+		if key == nil || key.until != 0 {
+			break
+		}
+		if err := l.Remove(ctx, t.q.path+"/"+key.node); !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
 	}
 	return nil
 }
@@ -464,6 +470,7 @@ func (t *seat) drop() {
 	t.s.l.Lighten(t.s.zk, t.s.store.weighs(t.q, &t.j))
 	t.s.l.Ignore(t.own)
 	t.unwatch()
+	t.at.dropped()
 	for _, timer := range []*time.Timer{t.settled, t.ends} {
 		if timer != nil {
 			timer.Stop()
@@ -485,6 +492,7 @@ type meta struct {
 	Joined int64         `json:"joined,omitempty"`       // milliseconds
 	Fixed  time.Duration `json:"fixed,omitempty"`        // how long the fixed time is that ends with it
 	Zxid   uint64        `json:"zxid,string,omitempty"`  // of its first node
+	Lent   uint64        `json:"lent,string,omitempty"`  // the same, of a lease
 }
 
 func (t *seat) meta() []byte {
@@ -505,7 +513,9 @@ func decode(data []byte) (m meta, ok bool) {
 // present one, whatever its data say.
 func joined(c zk.Content) uint64 {
 	zxid := uint64(c.Stat.Czxid)
-	if m, ok := decode(c.Data); ok && m.Joined != 0 && m.Zxid != 0 {
+	if m, ok := decode(c.Data); ok && m.Lent != 0 {
+		return min(m.Lent, zxid)
+	} else if ok && m.Joined != 0 && m.Zxid != 0 {
 		return min(m.Zxid, zxid)
 	}
 	return zxid
@@ -517,5 +527,9 @@ func (c *config) ticketOf(j *exchange.Join) *ticket {
 	if j.Kind != driver.Election {
 		l.latch = false
 	}
-	return &ticket{layout: l, Key: keys.Key{ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity}}
+	t := &ticket{layout: l, Key: keys.Key{ID: j.ID, Kind: j.Kind, Units: j.Units, Capacity: j.Capacity}}
+	if c.lends(j.Kind) {
+		t.Kind, t.Units, t.wish = lockOfLeases, j.Capacity, j.Units
+	}
+	return t
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/curator"
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -23,6 +24,7 @@ import (
 // its tickets are strays, were evicted, or must not come back.
 type store struct {
 	*config
+	layouts  *curator.Layouts
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
@@ -57,7 +59,13 @@ var (
 func newStore(c *config) *store {
 	s := &store{config: c, sessions: map[string]*session{}, queues: map[string]*queue{}, watched: map[uint64]*following{}, dialling: make(turn, 1), shown: map[string]member{}, memory: driver.SwapMemory + 10*time.Second}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.layouts = curator.New(lines{s}, c.semaphores, c.barriers)
 	return s
+}
+
+// newDriver is a client of a store.
+func newDriver(c *config) driver.Driver {
+	return exchange.New(newStore(c).laidOut(), exchange.NewMailbox())
 }
 
 // Traits: nobody has to ask for the end of a ticket, since the end of a session removes its nodes, and these are watched.

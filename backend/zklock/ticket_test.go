@@ -2,9 +2,11 @@ package zklock
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
@@ -30,8 +32,8 @@ func TestTicketsStandInOrderWhereNumbersWrapAround(t *testing.T) {
 	}
 }
 
-// Promise: to earlier releases, which read the name of a number as that of a ticket, it is an election of another library: they
-// refuse mutexes, semaphores, readers, writers and members because of it, and never remove it.
+// Promise: to earlier releases, which read the name of a number as that of a ticket, it is an election of another
+// library: they refuse mutexes, semaphores, readers, writers and members because of it, and never remove it.
 func TestANumberIsALatchOfAnotherLibrary(t *testing.T) {
 	n := permits{Number: keys.Number{Permits: 8, Held: order(3), Waited: order(5)}}
 	head, at, place, ok := split(n.stem(false) + "0000000007")
@@ -51,5 +53,17 @@ func TestANumberIsALatchOfAnotherLibrary(t *testing.T) {
 	}
 	if latch.Kind != driver.Election {
 		t.Errorf("it is of the kind %s", latch.Kind)
+	}
+}
+
+// Promise: a session that servers could not end has no room for another permit: each is a node.
+func TestEachLeaseHasItsWeight(t *testing.T) {
+	c := &config{semaphores: true}
+	q := &queue{path: "/a/locks"}
+	weighs := func(units int64) int {
+		return c.weighs(q, &exchange.Join{Request: driver.Request{ID: strings.Repeat("0", 32), Kind: driver.Semaphore, Units: units, Capacity: 9}})
+	}
+	if one, nine := weighs(1), weighs(9); nine < 4*one {
+		t.Errorf("one permit weighs %d, nine %d", one, nine)
 	}
 }

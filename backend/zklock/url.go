@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/zklock/internal/curator"
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/tlsoption"
 )
 
@@ -172,23 +170,4 @@ func (c *config) layouts(u *driver.URL) {
 	}
 	c.semaphores = u.Choice("semaphore", "interlock", "curator") == "curator"
 	c.barriers = u.Choice("barrier", "interlock", "curator") == "curator"
-}
-
-// newDriver is a client of a store, or the one for Curator's layouts.
-func newDriver(c *config) driver.Driver {
-	if !c.semaphores && !c.barriers {
-		return exchange.New(newStore(c), exchange.NewMailbox())
-	}
-	given := (*zk.Link)(nil)
-	if c.given != nil {
-		given = c.given.Link
-	}
-	return curator.New(curator.Config{
-		Servers: c.servers, Root: c.root, ACL: c.acl, Kazoo: c.names.kazoo, Latch: c.names.latch, Semaphores: c.semaphores, Barriers: c.barriers, Given: given,
-		Check: func(ctx context.Context) []driver.Finding {
-			s := newStore(c)
-			defer s.Close()
-			return s.Check(ctx)
-		},
-	})
 }

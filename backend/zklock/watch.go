@@ -215,8 +215,8 @@ func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own st
 			} else {
 				c, err = s.l.See(context.Background(), path)
 			}
-			if err == nil && node == own && string(c.Data) == revocation {
-				t.demanded(driver.Revoke)
+			if err == nil && node == own {
+				t.seen(c)
 			}
 			results <- result{node, err}
 		})
@@ -315,8 +315,11 @@ func (t *seat) passed(ctx context.Context, w *waiting, o *obstacle) {
 	}
 	s.mu.Unlock()
 	if granted {
-		if st, err := t.grant(ctx, false); err == nil && st.State == exchange.Held {
+		switch st, err := t.at.grant(ctx, false); {
+		case err == nil && st.State == exchange.Held:
 			s.store.tell(exchange.Event{Type: exchange.Granted, ID: t.j.ID, Status: st})
+			return
+		case err == nil && st.State == exchange.Waiting: // it is granted, but has to wait for more than its line
 			return
 		}
 	}
@@ -427,4 +430,14 @@ func (t *seat) status(ctx context.Context, wanted bool) (exchange.Status, error)
 	defer t.s.mu.Unlock()
 	t.wanted = t.wanted || wanted
 	return t.basic(), nil
+}
+
+// seen is called when the node of a waiter was read.
+func (t *seat) seen(c zk.Content) {
+	t.s.mu.Lock()
+	t.began = c.Stat.Ctime
+	t.s.mu.Unlock()
+	if string(c.Data) == revocation {
+		t.demanded(driver.Revoke)
+	}
 }

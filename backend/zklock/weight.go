@@ -29,7 +29,8 @@ func checkData(path string, data []byte) error {
 
 // weighs is what a ticket adds to that transaction.
 func (c *config) weighs(q *queue, j *exchange.Join) int {
-	return len(q.path) + 1 + len(c.ticketOf(j).stem()) + 4 + 10 // its length, and its number
+	t := c.ticketOf(j)
+	return (len(q.path) + 1 + len(t.stem()) + 4 + 10) * int(1+min(t.wish, mostData)) // its length, and its number; a lease for each permit
 }
 
 // burden adds a ticket to its session, unless servers could not bear that.

@@ -4,597 +4,317 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
+	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
-
 	"github.com/interlock-go/interlock/driver"
 )
 
-// With semaphore=curator, a semaphore is laid out as Curator's
-// InterProcessSemaphoreV2, of which InterProcessSemaphoreMutex is the one with one
-// lease:
+// Leases are what one ticket has. The first one in locks makes its leases, and holds once there are no more leases than
+// permits; only then does it leave locks to the next one. So permits are granted in the order of locks.
 //
-//	locks/_c_<UUID>-leases3of8-lock-<number>  a ticket that waits
-//	leases/_c_<UUID>-of8-lease-<number>       one unit of a ticket
-//
-// Whoever is first in locks makes its leases, which takes several for several units,
-// and holds once no more than the capacity are there; only then does it leave locks to
-// the next one. So leases are granted in the order of locks. To Curator each child
-// of leases is a unit, whatever its name.
-//
-// In locks, a ticket is like one for a mutex, and waits like that. What is
-// different begins when it is first.
-
-// mostLeases is how many units a ticket may have: each is a node.
-const mostLeases = 1000
-
-// loan is what is known of a ticket's leases; session.mu guards it.
-type loan struct {
-	units   int64
-	since   int64    // when it was seen to wait, in the server's milliseconds; else 0
-	asked   int64    // by it and those in front of it in locks, when it was last seen there
-	pursued bool     // Join is done with it
-	first   bool     // it is first in locks
-	begun   bool     // its leases may be there
-	nodes   []string // its leases, once they are known
-	fits    bool     // they were not too many: it holds, although it may still be in locks
-	trouble error    // why nobody pursues the ticket any more
+// Its fields are of the one that has the turn.
+type Leases struct {
+	place
+	path  string // of all leases
+	units int64
+	nodes []string  // nil: not made, as far as is known
+	doubt bool      // there may be some: what was to make them had no answer
+	marks bool      // the data of leases are this package's
+	on    *zk.Watch // of leases
 }
 
-// laneOf returns where tickets of a kind stand.
-func (d *Driver) laneOf(queue string, kind driver.Kind) *lane {
-	q := d.lane(queue)
-	lends, meets := kind == driver.Semaphore && d.names.leases, kind == driver.Barrier && d.names.barriers
-	if !lends && !meets {
-		return q
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if meets {
-		if q.meeting == nil {
-			q.meeting = &lane{name: queue, path: q.path, meets: true}
-		}
-		return q.meeting
-	}
-	if q.lending == nil {
-		q.lending = &lane{name: queue, path: q.path + "/locks", leases: &lane{name: queue, path: q.path + "/leases"}}
-	}
-	return q.lending
+const (
+	mostLeases = 1000 // of a ticket: each is a node
+
+	// Patience is how long Join waits for those in front who hold, too, and are on their way from locks to leases.
+	Patience = time.Second
+)
+
+// Leases makes the place of a ticket. It may have some from an earlier session if its Join is repeated.
+func (ls *Layouts) Leases(t Ticket) *Leases {
+	p := ls.place(t)
+	return &Leases{place: p, path: p.queue + leases, units: t.Join().Units, doubt: t.Join().Retry}
 }
 
-// checkLoan refuses what leases and members in Curator's layout cannot be.
-func checkLoan(q *lane, r *driver.Request) error {
+// CheckLeases refuses what leases cannot be.
+func CheckLeases(units int64, hold time.Duration) error {
 	switch {
-	case q.meets && r.Hold > 0:
-		return errFixedMember
-	case q.leases == nil:
-		return nil
-	case r.Hold > 0:
-		return errFixedLease
-	case r.Units > mostLeases:
-		return driver.Invalid(fmt.Errorf("zookeeper: %d permits at once: with semaphore=curator each is a node, and %d are possible", r.Units, mostLeases))
+	case hold > 0:
+		return ErrFixedLease
+	case units > mostLeases:
+		return driver.Invalid(fmt.Errorf("zookeeper: %d permits at once: with semaphore=curator each is a node, and %d are possible",
+			units, mostLeases))
 	}
 	return nil
 }
 
-var errFixedLease = driver.Invalid(errors.New("zookeeper: with semaphore=curator a permit ends with its session, never at a fixed time"))
+var (
+	// ErrFixedLease refuses a fixed end: no program in Java would remove the node.
+	ErrFixedLease = driver.Invalid(errors.New("zookeeper: with semaphore=curator a permit ends with its session, " +
+		"never at a fixed time"))
 
-// lends reports whether the ticket is first in locks, so that only leases matter.
-func (p *place) lends() bool {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	return p.loan.first
+	// ErrResize refuses another number of permits.
+	ErrResize = driver.Permanent(fmt.Errorf("zookeeper: with semaphore=curator each program says how many permits there are, "+
+		"and none of Curator's would learn of another number: %w", errors.ErrUnsupported))
+)
+
+// Mismatch is driver.ErrMismatch because of a node.
+func Mismatch(node string) error {
+	return fmt.Errorf("%w: the ticket %s is there", driver.ErrMismatch, node)
 }
 
-// borrowed sees what became of a ticket that was first in locks.
-func (s *session) borrowed(ctx context.Context, p *place) error {
-	if p.known() == waiting {
-		return s.grantLeases(ctx, p, false)
+// Against is a lease that says another number of permits; "": there is none.
+func (p *Leases) Against(ctx context.Context, limit int64) (path string, err error) {
+	all, err := p.list(ctx, p.Link(), false)
+	if first, says := all.limit(); says && first.limit != limit {
+		path = p.path + "/" + first.node
 	}
-	all, err := s.l.leases(ctx, p.q, false)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	missing := p.state == held && !all.have(p.loan.nodes)
-	s.mu.Unlock()
-	if !missing {
-		return nil
-	}
-	if err := s.giveBack(ctx, p, false); err != nil {
-		return err
-	}
-	return driver.ErrGone
+	return path, err
 }
 
-// isFirst notes that the ticket is first in locks. While Join waits, it goes on from
-// there; else pursue does.
-func (s *session) isFirst(ctx context.Context, p *place) error {
-	s.mu.Lock()
-	p.loan.first = true
-	pursued := p.loan.pursued
-	s.mu.Unlock()
-	if pursued {
-		return nil
-	}
-	return s.grantLeases(ctx, p, false)
+func (p *Leases) list(ctx context.Context, l *zk.Link, watch bool) (lent, error) {
+	nodes, err := list(ctx, l, p.path, watch)
+	return lentIn(nodes), err
 }
 
-// grantLeases grants a ticket that is first in locks, if its leases fit.
-func (s *session) grantLeases(ctx context.Context, p *place, watch bool) error {
-	if p.known() != waiting {
-		return nil
-	}
-	if fits, err := s.lend(ctx, p, watch); !fits || err != nil {
-		return err
-	}
-	return s.granted(ctx, p, false)
-}
-
-// lend makes the leases of a ticket that is first in locks, and reports whether it
-// holds by them. With watch, the server watches leases.
-func (s *session) lend(ctx context.Context, p *place, watch bool) (bool, error) {
-	s.mu.Lock()
-	begun, nodes := p.loan.begun, p.loan.nodes
-	s.mu.Unlock()
-	if begun && nodes == nil {
-		if err := s.recover(ctx, p); err != nil {
-			return false, err
-		}
-		s.mu.Lock()
-		nodes = p.loan.nodes
-		s.mu.Unlock()
-	}
-	if nodes == nil {
-		if err := s.borrow(ctx, p); errors.Is(err, driver.ErrGone) {
-			if all, e := s.l.leases(ctx, p.q, false); e == nil {
-				if _, mismatch := all.otherLimit(p.req.Capacity); mismatch {
-					s.refuse(p) // it was expelled
-				}
-			}
-			return false, err
-		} else if err != nil {
-			return false, err
-		}
-	}
-	all, err := s.l.leases(ctx, p.q, watch)
-	if err != nil {
-		return false, err
-	}
-	other, mismatch := all.otherLimit(p.req.Capacity)
-	if nodes == nil && !mismatch && !watch { // who waits, waits behind some of this kind
-		if other, mismatch, err = s.otherKind(ctx, p.q); err != nil {
-			return false, err
-		}
-		if mismatch && !other.plain && other.kind != driver.Barrier && all[0].id != p.req.ID {
-			late, err := s.comesAfter(ctx, parent(p.q.path)+"/"+other.node, p.q.leases.path+"/"+all[0].node)
-			if err != nil {
-				return false, err
-			}
-			mismatch = !late // else it is refused, because of that lease or of this ticket
-		}
-	}
-	s.mu.Lock()
-	nodes = p.loan.nodes
-	s.mu.Unlock()
-	switch {
-	case !all.have(nodes):
-		err = driver.ErrGone // somebody has taken some away
-	case mismatch:
-		s.refuse(p)
-		err = fmt.Errorf("%w: the ticket %s is there", driver.ErrMismatch, other.node)
-	}
-	if err != nil {
-		if e := s.giveBack(ctx, p, false); e != nil && !errors.Is(e, driver.ErrGone) {
-			return false, e
-		}
-		return false, err
-	}
-	s.mu.Lock()
-	fits := p.loan.fits
-	s.mu.Unlock()
-	if !fits && int64(len(all)) > p.req.Capacity {
-		return false, nil
-	}
-	if !fits {
-		heir, err := s.leaseHeir(ctx, p, all)
-		if err != nil {
-			return false, err
-		}
-		// From here on others may come in: it is not counted again.
-		s.mu.Lock()
-		p.loan.fits, p.heir = true, heir
-		s.mu.Unlock()
-	}
-	return true, s.unlock(ctx, p)
-}
-
-// otherKind finds a ticket of another kind at the name of a semaphore.
-func (s *session) otherKind(ctx context.Context, q *lane) (name, bool, error) {
-	c, err := s.l.List(ctx, parent(q.path), false)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return name{}, false, err
-	}
-	all := parseAll(c.Names)
-	if len(all) == 0 && s.d.names.barriers {
-		if all, err = s.d.attendees(ctx, s.l, &lane{path: parent(q.path)}, c.Names); err != nil {
-			return name{}, false, err
-		}
-	}
-	if set, ok := keptIn(c.Names); ok && len(all) == 0 {
-		return name{node: set, kind: driver.Semaphore}, true, nil
-	}
-	if len(all) > 0 {
-		return all[0], true, nil
-	}
-	return name{}, false, nil
-}
-
-// comesAfter reports whether a ticket has joined after a node was made that still stands.
-func (s *session) comesAfter(ctx context.Context, ticket, node string) (bool, error) {
-	t, err := s.l.Get(ctx, ticket)
-	if errors.Is(err, zk.ErrNoNode) {
-		return true, nil // it has left
-	}
-	if err != nil {
-		return false, err
-	}
-	n, err := s.l.Get(ctx, node)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return err == nil && uint64(n.Stat.Czxid) < joined(t), err
-}
-
-// borrow makes all leases of a ticket at once, as long as it stands in locks: a
-// request that is late makes none.
-func (s *session) borrow(ctx context.Context, p *place) error {
-	for attempts := 0; ; attempts++ {
-		if err := ctx.Err(); err != nil {
+// First is called when the lock is first in locks. It makes the leases, and sees whether they are granted; if not, the
+// ticket is woken when that may be so. Inherited says what the ticket inherits, and node is one of the leases. It is
+// ErrMismatch if another number of permits is there.
+func (p *Leases) First(ctx context.Context, lock string) (node string, inherited bool, err error) {
+	err = p.do(ctx, func(ctx context.Context) error {
+		if err := p.recover(ctx); err != nil {
 			return err
 		}
-		flight := make(chan struct{})
-		s.mu.Lock()
-		p.loan.begun, p.flight = true, flight
-		units, lock := p.loan.units, p.path()
-		data := p.meta()
-		s.mu.Unlock()
-		ops := []any{&zk.Check{Path: lock, Version: -1}}
-		stem := p.q.leases.path + "/" + fmt.Sprintf("_c_%s-of%d-lease-", uuid(p.req.ID), p.req.Capacity)
-		for range units {
-			ops = append(ops, &zk.Create{Path: stem, Data: data, Acl: s.d.acl, Flags: zk.EphemeralSequential})
-			data = nil // the first says it
-		}
-		failed, err := zk.Run(ctx, func() (int, error) {
-			defer close(flight)
-			answers, err := s.l.Conn.Multi(ops...)
-			for i, a := range answers {
-				if a.Error != nil {
-					return i, a.Error
-				}
-			}
-			if err == nil {
-				s.lent(p, answers[1:])
-			}
-			return 0, err
-		})
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, zk.ErrNoNode) && failed > 0 && attempts < 10:
-			if err := s.d.lay(ctx, s.l, p.q.leases.path, !p.req.ReportDeath); err != nil {
+		if p.nodes == nil {
+			if err := p.borrow(ctx, lock); err != nil {
 				return err
 			}
-		case sure(err):
-			gone := errors.Is(err, zk.ErrNoNode) && failed == 0
-			if e := s.giveBack(ctx, p, false); e != nil && !errors.Is(e, driver.ErrGone) {
-				return e
-			}
-			if gone {
-				return driver.ErrGone
-			}
+		}
+		p.Link().Ignore(p.on)
+		p.on = p.Link().Watch(p.path, true, p.Wake)
+		all, err := p.list(ctx, p.Link(), true)
+		if err != nil {
 			return err
-		default:
+		}
+		switch all.judge(p.nodes, p.Join().Capacity) {
+		case gone:
+			return driver.ErrGone
+		case refused:
+			first, _ := all.limit()
+			return Mismatch(first.node)
+		case full:
+			return nil
+		}
+		p.Link().Ignore(p.on)
+		if j := p.Join(); p.units == j.Capacity || j.ReportDeath {
+			c, err := p.Link().Get(ctx, p.path)
+			if err != nil {
+				return err
+			}
+			_, ours := marked(c.Data)
+			p.marks, inherited = ours || len(c.Data) == 0, j.ReportDeath && all.inherits(c.Data, j.Capacity)
+		}
+		node = p.path + "/" + p.nodes[0]
+		return nil
+	})
+	return node, inherited, err
+}
+
+// recover finds the leases whose creation had no answer. Those of an earlier session of ours are removed.
+func (p *Leases) recover(ctx context.Context) error {
+	if !p.doubt {
+		return nil
+	}
+	l := p.Link()
+	if err := l.CatchUp(ctx, p.path); err != nil {
+		return err
+	}
+	all, err := p.list(ctx, l, false)
+	if err != nil {
+		return err
+	}
+	mine := all.of(p.Join().ID)
+	if len(mine) > 0 {
+		c, err := l.Get(ctx, p.path+"/"+mine[0])
+		if err != nil {
+			return err // they are about to go away
+		}
+		if session, _ := p.Session(); c.Stat.EphemeralOwner != session {
+			if _, err := p.sweep(ctx, l, ""); err != nil {
+				return err
+			}
+			mine = nil
+		}
+	}
+	p.nodes, p.doubt = mine, false
+	return nil
+}
+
+// borrow makes all leases at once, as long as the ticket stands in locks.
+func (p *Leases) borrow(ctx context.Context, lock string) error {
+	j := p.Join()
+	for tries := 0; ; tries++ {
+		ops := []any{&zk.Check{Path: lock, Version: -1}}
+		says := p.Data(true)
+		for range p.units {
+			one := p.path + "/" + stem(j.ID, j.Capacity)
+			ops = append(ops, &zk.Create{Path: one, Data: says, Acl: p.ls.ACL(), Flags: zk.EphemeralSequential})
+			says = nil // the first says it
+		}
+		made, err := p.Link().Multi(context.WithoutCancel(ctx), ops...)
+		switch {
+		case err == nil:
+			for _, m := range made[1:] {
+				p.nodes = append(p.nodes, m.String[len(p.path)+1:])
+			}
+			return nil
+		case !errors.Is(err, zk.ErrNoNode):
+			p.doubt = !errors.Is(err, zk.ErrNoAuth)
+			return err
+		case tries > 10 || len(made) > 0 && errors.Is(made[0].Error, zk.ErrNoNode): // the lock has gone
+			return driver.ErrGone
+		}
+		// A container that is empty goes away at any time. What a ticket with ReportDeath wants to know must not go
+		// with it.
+		if err := p.ls.Lay(ctx, p.Link(), p.path, !j.ReportDeath); err != nil {
 			return err
 		}
 	}
 }
 
-// lent notes the leases that were made, perhaps when nobody waits for them any
-// more.
-func (s *session) lent(p *place, made []zk.Result) {
-	nodes := make([]string, len(made))
-	for i, m := range made {
-		nodes[i] = m.String[strings.LastIndexByte(m.String, '/')+1:]
+// Unlocks are what goes with the removal of the lock of a ticket that First has granted.
+func (p *Leases) Unlocks() []any {
+	if !p.marks || p.units < p.Join().Capacity {
+		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.loan.nodes = nodes
-	if p.state == gone {
-		s.scrap(p)
-	}
+	return []any{&zk.Write{Path: p.path, Data: mark(unclean), Version: -1}}
 }
 
-// scrap removes the leases of a ticket that was taken away; s.mu is held.
-func (s *session) scrap(p *place) {
-	nodes := p.loan.nodes
-	if len(nodes) == 0 {
-		return
-	}
-	s.d.background(func(ctx context.Context) {
-		for _, n := range nodes {
-			s.purge(ctx, p.q.leases.path+"/"+n)
+// Look is ErrGone if a holder lacks a lease.
+func (p *Leases) Look(ctx context.Context) error {
+	return p.do(ctx, func(ctx context.Context) error {
+		all, err := p.list(ctx, p.Link(), false)
+		if err == nil && (len(p.nodes) == 0 || all.judge(p.nodes, p.Join().Capacity) == gone) {
+			err = driver.ErrGone
 		}
+		return err
 	})
 }
 
-// seen notes when the ticket has joined, from its node in locks.
-func (p *place) seen(c content) {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	p.loan.since = c.Stat.Ctime
-}
-
-// recover finds the leases whose creation had no answer.
-func (s *session) recover(ctx context.Context, p *place) error {
-	if err := p.settled(ctx); err != nil {
-		return err
-	}
-	if err := s.l.CatchUp(ctx, p.q.leases.path); err != nil {
-		return err
-	}
-	all, err := s.l.leases(ctx, p.q, false)
-	if err != nil {
-		return err
-	}
-	mine := all.of(p.req.ID)
-	if len(mine) == 0 {
-		return nil
-	}
-	c, err := s.l.Get(ctx, p.q.leases.path+"/"+mine[0])
-	if err != nil {
-		return err
-	}
-	if c.Stat.EphemeralOwner != s.zk {
-		return nil // they are about to go away
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.loan.nodes = mine
-	return nil
-}
-
-// unlock leaves locks to the next one.
-func (s *session) unlock(ctx context.Context, p *place) error {
-	s.mu.Lock()
-	n, whole := p.n, p.loan.units == p.req.Capacity
-	s.mu.Unlock()
-	path := p.q.path + "/" + n.node
-	var marks []any
-	mark := func(q *lane, number int32) error {
-		ours, err := s.d.mayMark(ctx, s.l, q)
-		if ours {
-			marks = append(marks, &zk.Write{Path: q.path, Data: markOf(number), Version: -1})
+// Leave removes the leases, together with the lock if there is one. It is ErrGone if nothing was there.
+func (p *Leases) Leave(ctx context.Context, lock string, clean bool) error {
+	return p.do(ctx, func(ctx context.Context) error {
+		p.Link().Ignore(p.on)
+		paths := p.paths(p.nodes)
+		if lock != "" {
+			paths = append(paths, lock)
+		}
+		err := error(zk.ErrNoNode)
+		if !p.doubt && len(paths) > 0 {
+			err = p.change(ctx, clean && p.Held() && p.units == p.Join().Capacity, paths)
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			var found bool
+			if found, err = p.sweep(ctx, p.Link(), lock); err == nil && !found {
+				err = driver.ErrGone
+			}
+		}
+		if err == nil || errors.Is(err, driver.ErrGone) {
+			p.nodes, p.doubt = nil, false
 		}
 		return err
-	}
-	err := mark(p.q, n.number)
-	if err == nil && whole {
-		err = mark(p.q.leases, unclean)
-	}
-	if err != nil {
-		return err
-	}
-	err = s.d.removeAndMark(ctx, s.l, []*lane{p.q, p.q.leases}, []string{path}, marks)
-	if errors.Is(err, zk.ErrNoNode) { // it was done, and the reply was lost
-		return nil
-	}
-	return err
+	})
 }
 
-// removeAndMark removes nodes and leaves marks where that is allowed.
-func (d *Driver) removeAndMark(ctx context.Context, l *link, marked []*lane, paths []string, marks []any) error {
-	ops := marks
+func (p *Leases) paths(nodes []string) (paths []string) {
+	for _, node := range nodes {
+		paths = append(paths, p.path+"/"+node)
+	}
+	return paths
+}
+
+// change removes nodes in one transaction, which may leave a mark.
+func (p *Leases) change(ctx context.Context, marks bool, paths []string) error {
+	var ops []any
 	for _, path := range paths {
 		ops = append(ops, &zk.Delete{Path: path, Version: -1})
 	}
-	_, err := l.Multi(ctx, ops...)
-	if len(marks) == 0 || !errors.Is(err, zk.ErrNoAuth) {
-		return err
+	if marks && p.marks {
+		last := parse(p.nodes[len(p.nodes)-1]).number
+		_, err := p.Link().Multi(ctx, append(ops, &zk.Write{Path: p.path, Data: mark(last), Version: -1})...)
+		if p.marks = !errors.Is(err, zk.ErrNoAuth); p.marks {
+			return err
+		}
 	}
-	for _, q := range marked {
-		q.mu.Lock()
-		q.denied = true
-		q.mu.Unlock()
-	}
-	_, err = l.Multi(ctx, ops[len(marks):]...)
+	_, err := p.Link().Multi(ctx, ops...)
 	return err
 }
 
-// mayMark reports whether the data of a node are ours to write.
-func (d *Driver) mayMark(ctx context.Context, l *link, q *lane) (bool, error) {
-	q.mu.Lock()
-	seen, may := q.seen, !q.foreign && !q.denied
-	q.mu.Unlock()
-	if seen || !may {
-		return may, nil
-	}
-	c, err := l.Get(ctx, q.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return q.learn(c.Data), nil
-}
-
-// The data of leases: the number of the last lease of the last ticket that had the
-// whole semaphore and left cleanly, or this, from when such a ticket holds.
-const unclean = -1
-
-// leaseHeir finds out whether the last one who had the whole semaphore has left
-// cleanly. Where there is one lease, all have had it, those of Curator, too, who leave
-// no mark.
-func (s *session) leaseHeir(ctx context.Context, p *place, all line) (bool, error) {
-	if !p.req.ReportDeath {
-		return false, nil
-	}
-	c, err := s.l.Get(ctx, p.q.leases.path)
-	if err != nil {
-		return false, err
-	}
-	if !p.q.leases.learn(c.Data) {
-		return true, nil
-	}
-	number, ok := marked(c.Data)
-	if number == unclean && ok {
-		return true, nil
-	}
-	if p.req.Capacity > 1 {
-		return false, nil
-	}
-	first := all[0].number // its own
-	if !ok {
-		number = -1
-	}
-	return first != number+1, nil
-}
-
-// giveBack takes a ticket out of locks and removes its leases.
-func (s *session) giveBack(ctx context.Context, p *place, clean bool) error {
-	s.mu.Lock()
-	was, nodes, whole := p.state, p.loan.nodes, p.loan.units == p.req.Capacity
-	s.mu.Unlock()
-	if was == gone {
-		return driver.ErrGone
-	}
-	if was == held {
-		err := s.remit(ctx, p, nodes, clean && whole)
-		if err == nil {
-			s.mu.Lock()
-			p.forget()
-			s.mu.Unlock()
-		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-	// Once it is not in locks any more, no leases can be made: they are looked for
-	// after that.
-	if err := p.settled(ctx); err != nil {
-		return err
-	}
-	if err := s.l.CatchUp(ctx, p.q.path); err != nil {
-		return err
-	}
-	found := false
-	locks, err := s.l.List(ctx, p.q.path, false)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	for _, n := range parseAll(locks.Names) {
-		if n.id != p.req.ID {
-			continue
-		}
-		err := s.l.Remove(ctx, p.q.path+"/"+n.node)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		found = true
-	}
-	all, err := s.l.leases(ctx, p.q, false)
-	if err != nil {
-		return err
-	}
-	if mine := all.of(p.req.ID); len(mine) > 0 {
-		if err := s.remit(ctx, p, mine, clean && whole && was == held); err != nil {
-			return err
-		}
-		found = true
-	}
-	s.mu.Lock()
-	p.forget()
-	s.mu.Unlock()
-	if !found {
-		return driver.ErrGone
-	}
-	return nil
-}
-
-// remit removes leases, and with mark says that the whole semaphore was left
-// cleanly.
-func (s *session) remit(ctx context.Context, p *place, nodes []string, mark bool) error {
-	q := p.q.leases
+// sweep removes what is found. Once the lock is gone no leases can be made: they are looked for after that.
+func (p *Leases) sweep(ctx context.Context, l *zk.Link, lock string) (found bool, err error) {
 	var paths []string
-	var last name
-	for _, node := range nodes {
-		paths = append(paths, q.path+"/"+node)
-		last = parseLease(node)
+	if lock != "" {
+		paths = []string{lock}
 	}
-	var marks []any
-	if mark {
-		may, err := s.d.mayMark(ctx, s.l, q)
+	for range 2 {
+		for _, path := range paths {
+			err := l.Remove(ctx, path)
+			if found = found || err == nil; err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return found, err
+			}
+		}
+		if err := l.CatchUp(ctx, p.path); err != nil {
+			return found, err
+		}
+		all, err := p.list(ctx, l, false)
 		if err != nil {
-			return err
+			return found, err
 		}
-		if may {
-			marks = append(marks, &zk.Write{Path: q.path, Data: markOf(last.number), Version: -1})
-		}
+		paths = p.paths(all.of(p.Join().ID))
 	}
-	return s.d.removeAndMark(ctx, s.l, []*lane{q}, paths, marks)
+	return found, nil
 }
 
-// shrinkLoan gives leases back, or asks for fewer.
-func (s *session) shrinkLoan(ctx context.Context, p *place, units int64) error {
-	s.mu.Lock()
-	have, begun, nodes := p.loan.units, p.loan.begun, p.loan.nodes
-	s.mu.Unlock()
-	if units >= have {
-		return nil
-	}
-	if begun && nodes == nil {
-		if err := s.recover(ctx, p); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		nodes = p.loan.nodes
-		s.mu.Unlock()
-	}
-	if nodes == nil {
-		err := s.rename(ctx, p, zk.Ephemeral, func(n name) name {
-			n.wants = min(n.wants, units)
-			return n
-		})
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		p.loan.units = units
-		s.mu.Unlock()
-		return nil
-	}
-	// Those that are gone already were given back by a call without an answer.
-	all, err := s.l.leases(ctx, p.q, false)
-	if err != nil {
+// Abandon removes the leases, by any connection. The lock is gone.
+func (p *Leases) Abandon(ctx context.Context, l *zk.Link) error {
+	return p.do(ctx, func(context.Context) error {
+		_, err := p.sweep(ctx, l, "")
 		return err
-	}
-	mine := all.of(p.req.ID)
-	if !all.have(nodes[:units]) {
-		if err := s.giveBack(ctx, p, false); err != nil {
+	})
+}
+
+// Shrink gives leases back. Done says that there are some; else the ticket only asks for fewer, and its lock is to say
+// so.
+func (p *Leases) Shrink(ctx context.Context, units int64) (done bool, err error) {
+	err = p.do(ctx, func(ctx context.Context) error {
+		if err := p.recover(ctx); err != nil || units >= p.units {
+			done = true
 			return err
 		}
-		return driver.ErrGone
-	}
-	if int64(len(mine)) > units {
-		err := s.remit(ctx, p, mine[units:], p.known() == held && have == p.req.Capacity)
+		if done = p.nodes != nil; !done {
+			p.units = units
+			return nil
+		}
+		all, err := p.list(ctx, p.Link(), false)
 		if err != nil {
 			return err
 		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.loan.units, p.loan.nodes = units, nodes[:units]
-	return nil
+		if all.judge(p.nodes[:units], p.Join().Capacity) == gone {
+			return driver.ErrGone
+		}
+		// Those that are gone already were given back by a call without an answer.
+		there := all.of(p.Join().ID)
+		gone := func(node string) bool { return !slices.Contains(there, node) }
+		back := slices.DeleteFunc(slices.Clone(p.nodes[units:]), gone)
+		if len(back) > 0 {
+			if err := p.change(ctx, p.Held() && p.units == p.Join().Capacity, p.paths(back)); err != nil {
+				return err
+			}
+		}
+		p.units, p.nodes = units, p.nodes[:units]
+		return nil
+	})
+	return done, err
 }
