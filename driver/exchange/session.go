@@ -17,6 +17,7 @@ type session struct {
 	ttl time.Duration // that of the row
 
 	over     chan struct{} // closed when the session is over
+	why      error         // ErrSession, and what has ended it; set before over is closed
 	overOnce sync.Once
 	signals  *signals.Queue
 
@@ -61,7 +62,7 @@ func (s *session) usable(ctx context.Context) error {
 		return err
 	}
 	if s.isOver() {
-		return driver.ErrSession
+		return s.why
 	}
 	return s.d.usable(ctx)
 }
@@ -77,8 +78,9 @@ func (s *session) isOver() bool {
 
 // end has every later call fail, and those that wait. Calls that follow something look: what has ended
 // the session may concern them.
-func (s *session) end() {
+func (s *session) end(why error) {
 	s.overOnce.Do(func() {
+		s.why = why
 		close(s.over)
 		s.d.topics.AllChanged()
 		s.d.mu.Lock()
@@ -92,7 +94,7 @@ func (s *session) end() {
 // noteOver returns the error of an exchange, which may say that the session is over.
 func (s *session) noteOver(err error) error {
 	if errors.Is(err, driver.ErrSession) {
-		s.end()
+		s.end(err)
 	}
 	return err
 }
@@ -103,7 +105,7 @@ func (s *session) Close(ctx context.Context) error {
 	if err := s.d.usable(ctx); err != nil {
 		return err
 	}
-	s.end()
+	s.end(driver.ErrSession)
 	s.d.mu.Lock()
 	closed, tickets := s.closed, s.leavers()
 	s.d.mu.Unlock()
