@@ -88,7 +88,9 @@ func (d *Driver) receive(ev Event) {
 			e.fixAt(ev.Status.At)
 		}
 		e.grant(ev.Status.Token, ev.Status.Inherited)
-		e.prove(ev.Status.Sent)
+		if d.traits.WithSession { // else the grant has not put off its end
+			e.prove(ev.Status.Sent)
+		}
 		if ev.Status.Wanted {
 			e.signal(driver.Wanted)
 		}
