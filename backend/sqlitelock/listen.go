@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/rows"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/folder"
 )
 
@@ -118,16 +119,9 @@ func (s *store) notReceived(queue string) {
 		defer s.unread.End(queue)
 		for pause := time.Millisecond; pause < time.Second && ctx.Err() == nil; pause *= 2 {
 			_, _ = s.Settle(ctx, queue)
-			wait(ctx, pause)
+			_ = backoff.Sleep(ctx, pause)
 		}
 	})
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // watcher notices the deaths of the sessions in front of this client's waiters. It has a lifeline to each. If that breaks,
@@ -197,7 +191,7 @@ func (s *store) suspect(ctx context.Context, id string) {
 		if lock != nil || missing {
 			break
 		}
-		wait(ctx, pause)
+		_ = backoff.Sleep(ctx, pause)
 	}
 	s.hear(exchange.Event{Type: exchange.Wake})
 }

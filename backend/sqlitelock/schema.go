@@ -25,20 +25,6 @@ CREATE TABLE file(               -- one row
 );
 INSERT INTO file VALUES (1, 0);
 
-CREATE TABLE queue(
-	name     TEXT    PRIMARY KEY,
-	data     BLOB    NOT NULL    -- see package rows
-);
-
-CREATE TABLE ticket(             -- of the last ones of long queues
-	queue    TEXT    NOT NULL,
-	n        INTEGER NOT NULL,   -- larger than those in front
-	id       TEXT    NOT NULL,
-	data     BLOB    NOT NULL,
-	PRIMARY KEY (queue, n)
-) WITHOUT ROWID;
-CREATE INDEX ticket_id ON ticket(id);
-
 CREATE TABLE cell(
 	name      TEXT    PRIMARY KEY,
 	version   INTEGER NOT NULL,
@@ -53,6 +39,23 @@ CREATE TABLE swap(               -- the results of the last minutes
 	version  INTEGER NOT NULL    -- that was made; 0: it was refused
 ) WITHOUT ROWID;
 CREATE INDEX swap_at ON swap(at);
+` + queues
+
+// queues are the tables that layout 1 has otherwise.
+const queues = `
+CREATE TABLE queue(
+	name     TEXT    PRIMARY KEY,
+	data     BLOB    NOT NULL    -- see package rows
+);
+
+CREATE TABLE ticket(             -- of the last ones of long queues
+	queue    TEXT    NOT NULL,
+	n        INTEGER NOT NULL,   -- larger than those in front
+	id       TEXT    NOT NULL,
+	data     BLOB    NOT NULL,
+	PRIMARY KEY (queue, n)
+) WITHOUT ROWID;
+CREATE INDEX ticket_id ON ticket(id);
 `
 
 var errOld = errors.New("the file has an earlier layout")
@@ -88,12 +91,9 @@ func (f *file) migrate(c conn) (err error) {
 		return err
 	}
 	if err := script(c, `UPDATE file SET floor = max(floor, (SELECT coalesce(max(last + shift), 0) FROM queue));
-		DROP TABLE session; DROP TABLE queue; DROP TABLE ticket; DROP TABLE watch;
+		DROP TABLE session; DROP TABLE queue; DROP TABLE ticket; DROP TABLE watch;`+queues+`
 		ALTER TABLE file DROP COLUMN boot; ALTER TABLE file DROP COLUMN opened;
-		ALTER TABLE cell DROP COLUMN watched; ALTER TABLE cell ADD COLUMN followers TEXT NOT NULL DEFAULT '';
-		CREATE TABLE queue(name TEXT PRIMARY KEY, data BLOB NOT NULL);
-		CREATE TABLE ticket(queue TEXT NOT NULL, n INTEGER NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (queue, n)) WITHOUT ROWID;
-		CREATE INDEX ticket_id ON ticket(id)`); err != nil {
+		ALTER TABLE cell DROP COLUMN watched; ALTER TABLE cell ADD COLUMN followers TEXT NOT NULL DEFAULT ''`); err != nil {
 		return err
 	}
 	for i := range kept {

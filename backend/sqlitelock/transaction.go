@@ -87,7 +87,7 @@ func (s *store) now() (driver.Instant, time.Time) {
 	return sent, time.Unix(0, s.clock.At(sent))
 }
 
-// change makes a transaction of one queue. What f returns does not undo it.
+// changeQueue is change for one queue. What f returns does not undo it.
 func (s *store) changeQueue(ctx context.Context, name string, durable bool, f func(*tx, *queue) error) (err error) {
 	var is error
 	err = s.change(ctx, durable, func(t *tx) error {
