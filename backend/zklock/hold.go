@@ -164,19 +164,18 @@ func (t *seat) endsAt(end driver.Instant) {
 // place meanwhile may have another end.
 func (t *seat) expire(ctx context.Context) {
 	s := t.s
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	if t.turn.take(ctx) != nil {
+	ctx, end, err := t.inTurn(ctx)
+	if err != nil {
 		return
 	}
-	defer t.turn.give()
+	defer end()
 	s.mu.Lock()
 	due := s.seats[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
 	s.mu.Unlock()
 	if !due {
 		return
 	}
-	err := t.at.expel(ctx)
+	err = t.at.expel(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

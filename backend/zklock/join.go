@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Join makes the node of a ticket and, in the same round trip, looks whether others are there.
@@ -247,7 +247,7 @@ func sure(err error) bool {
 func (t *seat) create(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
 	stem := t.q.path + "/" + s.store.ticketOf(&t.j).stem()
-	data := t.meta()
+	data := t.meta().encode()
 	t.q.mu.Lock()
 	front, set := t.q.front, t.q.set
 	t.q.mu.Unlock()
@@ -369,10 +369,7 @@ func (t *seat) unsure() {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			select {
-			case <-time.After(s.ttl / 8):
-			case <-ctx.Done():
-			}
+			_ = backoff.Sleep(ctx, s.ttl/8)
 		}
 	})
 }
@@ -610,10 +607,7 @@ func (t *seat) withdraw(ctx context.Context) {
 	if t.isOld() {
 		t.s.store.background(func(ctx context.Context) {
 			for t.at.quit(ctx, false) != nil && ctx.Err() == nil && !t.s.isOver() && t.s.seat(t.j.ID) == t {
-				select {
-				case <-time.After(t.s.ttl / 8):
-				case <-ctx.Done():
-				}
+				_ = backoff.Sleep(ctx, t.s.ttl/8)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package zklock
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -84,16 +83,13 @@ func (e *elsewhere) Session() (int64, context.Context) { return e.s.zk, e.s.ctx 
 func (e *elsewhere) Held() bool                        { return e.known() == exchange.Held }
 
 func (e *elsewhere) Data(lease bool) []byte {
-	data := e.meta()
+	m := e.meta()
 	if lease {
 		e.s.mu.Lock()
 		defer e.s.mu.Unlock()
-		var m meta
-		_ = json.Unmarshal(data, &m)
 		m.Joined, m.Lent = e.began, e.zxid
-		data, _ = json.Marshal(m) // cannot fail
 	}
-	return data
+	return m.encode()
 }
 
 func (e *elsewhere) Wake() { e.s.store.background(e.wake) }

@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -329,10 +328,10 @@ func (t *seat) resettle() {
 
 // succeed is the data of a node that takes the place of another. The token is 0 if no client has
 // been told one.
-func succeed(c zk.Content, token uint64, fixed time.Duration, fallback []byte) []byte {
+func succeed(c zk.Content, token uint64, fixed time.Duration, fallback meta) []byte {
 	m, ok := decode(c.Data)
 	if !ok {
-		_ = json.Unmarshal(fallback, &m)
+		m = fallback
 	}
 	if m.Token == 0 {
 		m.Token = token
@@ -343,8 +342,7 @@ func succeed(c zk.Content, token uint64, fixed time.Duration, fallback []byte) [
 	if m.Joined == 0 {
 		m.Joined, m.Zxid = c.Stat.Ctime, uint64(c.Stat.Czxid)
 	}
-	b, _ := json.Marshal(m)
-	return b
+	return m.encode()
 }
 
 // fix gives a ticket that is about to be held its end: a node that does not go
@@ -485,7 +483,7 @@ func (s *store) refix(ctx context.Context, l *link, q *queue, id string, fixed t
 		if next.node == key.node {
 			return nil
 		}
-		err = s.replace(ctx, l, q, key, next.node, succeed(c, 0, fixed, nil), zk.Persistent)
+		err = s.replace(ctx, l, q, key, next.node, succeed(c, 0, fixed, meta{}), zk.Persistent)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // queue is what is known of a queue.
@@ -248,9 +249,7 @@ func (s *store) purge(ctx context.Context, l *link, path string, every time.Dura
 		if over() {
 			return
 		}
-		select {
-		case <-time.After(every):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, every) != nil {
 			return
 		}
 	}

@@ -207,23 +207,28 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 // Detach gives strays the end that they have. They stand as long as the session, so that this client has to remove
 // them; no exchange is needed for that.
 func (s *store) Detach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
-	o, err := s.live(row.ID)
-	if err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, ref := range refs {
-		if t := o.seats[ref.ID]; t != nil && t.q.name == ref.Queue && !t.stray && !t.evicted && !t.fixed {
+	return s.eachSeat(row, refs, func(t *seat) {
+		if !t.stray && !t.evicted && !t.fixed {
 			t.stray = true
-			t.endsAt(o.renewed.Add(o.ttl))
+			t.endsAt(t.s.renewed.Add(t.s.ttl))
 		}
-	}
-	return nil
+	})
 }
 
 // Attach undoes that for strays that have not expired.
 func (s *store) Attach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
+	return s.eachSeat(row, refs, func(t *seat) {
+		if t.stray && driver.Now() < t.end {
+			t.stray = false
+			if t.ends != nil && !t.evicted && !t.fixed {
+				t.ends.Stop()
+			}
+		}
+	})
+}
+
+// eachSeat calls f for the tickets that the session has, with its mutex held.
+func (s *store) eachSeat(row exchange.Session, refs []exchange.Ref, f func(*seat)) error {
 	o, err := s.live(row.ID)
 	if err != nil {
 		return err
@@ -231,11 +236,8 @@ func (s *store) Attach(_ context.Context, row exchange.Session, refs []exchange.
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ref := range refs {
-		if t := o.seats[ref.ID]; t != nil && t.q.name == ref.Queue && t.stray && driver.Now() < t.end {
-			t.stray = false
-			if t.ends != nil && !t.evicted && !t.fixed {
-				t.ends.Stop()
-			}
+		if t := o.seats[ref.ID]; t != nil && t.q.name == ref.Queue {
+			f(t)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/recent"
 )
 
@@ -273,9 +274,17 @@ func (s *store) live(id string) (*session, error) {
 
 // within ends a call's context with the session and the store, too.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
-	return ctx, func() { stop(); cancel() }
+	return endsWith(ctx, s.ctx)
+}
+
+// inTurn has a task of a ticket wait for the calls of that ticket that came before; those behind it wait for end.
+func (t *seat) inTurn(ctx context.Context) (_ context.Context, end func(), err error) {
+	ctx, cancel := t.s.within(ctx)
+	if err := t.turn.take(ctx); err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	return ctx, func() { t.turn.give(); cancel() }, nil
 }
 
 // failed makes an error of a call one of the session.
@@ -344,9 +353,7 @@ func (s *session) vacate(ctx context.Context) {
 		if err := s.abandon(ctx, s.l); err == nil {
 			return
 		}
-		select {
-		case <-time.After(s.ttl / 8):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, s.ttl/8) != nil {
 			return
 		}
 	}
@@ -429,10 +436,7 @@ func (s *store) End(ctx context.Context, row exchange.Session, _ []exchange.Leav
 			if err == nil && o.abandon(ctx, l) == nil {
 				return
 			}
-			select {
-			case <-time.After(again):
-			case <-ctx.Done():
-			}
+			_ = backoff.Sleep(ctx, again)
 		}
 	}) {
 		return nil, errClosed
@@ -495,8 +499,12 @@ type meta struct {
 	Lent   uint64        `json:"lent,string,omitempty"`  // the same, of a lease
 }
 
-func (t *seat) meta() []byte {
-	b, _ := json.Marshal(meta{Owner: t.s.row.Owner, Note: t.j.Note, TTL: t.s.ttl, Hold: t.j.Hold > 0}) // cannot fail
+func (t *seat) meta() meta {
+	return meta{Owner: t.s.row.Owner, Note: t.j.Note, TTL: t.s.ttl, Hold: t.j.Hold > 0}
+}
+
+func (m meta) encode() []byte {
+	b, _ := json.Marshal(m) // cannot fail
 	return b
 }
 

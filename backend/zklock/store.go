@@ -128,8 +128,13 @@ var errClosed = driver.Permanent(errors.New("zookeeper: the driver is closed"))
 
 // bound ends a call's context with the store, too.
 func (s *store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return endsWith(ctx, s.ctx)
+}
+
+// endsWith is a context that also ends with another one.
+func endsWith(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
+	stop := context.AfterFunc(other, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 

@@ -123,12 +123,11 @@ func (t *seat) present() *waiting {
 // watch sets the watches that are missing, and reads what a grant will need, while there is time.
 func (t *seat) watch(ctx context.Context) {
 	s := t.s
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	if t.turn.take(ctx) != nil {
+	ctx, end, err := t.inTurn(ctx)
+	if err != nil {
 		return
 	}
-	defer t.turn.give()
+	defer end()
 	s.mu.Lock()
 	w := t.present()
 	if w == nil { // else it is looked at again when the connection is there
@@ -251,12 +250,11 @@ func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own st
 // react draws conclusions from the watches that have fired.
 func (t *seat) react(ctx context.Context) {
 	s := t.s
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	if t.turn.take(ctx) != nil {
+	ctx, end, err := t.inTurn(ctx)
+	if err != nil {
 		return
 	}
-	defer t.turn.give()
+	defer end()
 	s.mu.Lock()
 	w := t.present()
 	if w == nil {

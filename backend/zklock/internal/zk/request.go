@@ -2,9 +2,6 @@ package zk
 
 import (
 	"context"
-	"errors"
-
-	client "github.com/go-zookeeper/zk"
 )
 
 // Call makes a call of the client until ctx ends. The call then goes on by itself.
@@ -37,15 +34,6 @@ func Run[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		var none T
 		return none, ctx.Err()
 	}
-}
-
-// Fatal returns err if nothing can be asked any more.
-func Fatal(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrConnectionClosed) ||
-		errors.Is(err, client.ErrSessionExpired) || errors.Is(err, client.ErrClosing) {
-		return err
-	}
-	return nil
 }
 
 // do is Call for what has no result.
