@@ -1,7 +1,9 @@
 package exchange_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,6 +52,25 @@ func TestATicketIsOfOneSession(t *testing.T) {
 			}
 			if again, err := a.Join(t.Context(), r); err != nil || again.Held != k.Held || again.Token != k.Token {
 				t.Errorf("%s: its own session has %+v, %v", of, again, err)
+			}
+		}
+	})
+}
+
+// Promise: whoever is told that a session is over is told what has ended it, be it not by the call that found out.
+func TestEveryCallSaysWhatHasEndedTheSession(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		removed := errors.New("the file was removed")
+		s := opened(t, Script{Renew: func(context.Context, exchange.Session, []exchange.Ref, int) (exchange.Renewal, error) {
+			return exchange.Renewal{}, fmt.Errorf("%w: %w", driver.ErrSession, removed)
+		}})
+		waits := make(chan error, 1)
+		go func() { _, err := s.Signals(t.Context()); waits <- err }()
+		_, renews := s.Renew(t.Context(), nil)
+		_, joins := s.Join(t.Context(), request())
+		for what, err := range map[string]error{"Signals": <-waits, "Renew": renews, "Join": joins} {
+			if !errors.Is(err, driver.ErrSession) || !errors.Is(err, removed) {
+				t.Errorf("%s: %v", what, err)
 			}
 		}
 	})
