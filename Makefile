@@ -185,7 +185,7 @@ reproducible: bin/goreleaser bin/cyclonedx-gomod
 	done
 	diff bin/twice/*/dist/SHA256SUMS && rm -rf bin/twice
 
-# Versions that the module proxy serves whole. The next one of GoReleaser needs a module that it does not serve.
+# The versions are fixed, so that all who build a release get the same files.
 bin/goreleaser:
 	GOBIN='$(CURDIR)/bin' GOWORK=off $(GO) install github.com/goreleaser/goreleaser/v2@v2.16.0
 bin/cyclonedx-gomod:

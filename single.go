@@ -18,7 +18,7 @@ type single struct {
 	by    *caller // for events; nil without observers
 	own   grant   // what g points to, unless the lease is nested
 
-	// The rest is guarded by t.mu. The numbers are small, since a lease is allocated for each hand-over.
+	// The mutex of the ticket's queue guards the rest. The numbers are small, since a lease is allocated for each hand-over.
 	at    int32         // in t.leases
 	works int32         // bound contexts whose functions were not called
 	given bool          // its holder has released it
@@ -30,8 +30,8 @@ type single struct {
 type grant struct {
 	number    uint64 // among those of the ticket, from 0
 	since     driver.Instant
-	leases    int32 // not yet released; guarded by ticket.mu
-	unclean   bool  // a function of Do has panicked; guarded by ticket.mu
+	leases    int32 // not yet released; guarded by the mutex of the queue
+	unclean   bool  // a function of Do has panicked; guarded by it, too
 	inherited bool
 }
 

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,14 +23,14 @@ func Compare(before, after *Results) string {
 			}
 			var peers []float64
 			for _, m := range after.medians {
-				if r := ratio(m.Contender); m.Backend == b.id && m.Workload == w.Name && !m.Ours && r == r {
+				if r := ratio(m.Contender); m.Backend == b.id && m.Workload == w.Name && !m.Ours && !math.IsNaN(r) {
 					peers = append(peers, r)
 				}
 			}
 			slices.Sort(peers)
 			for _, m := range after.medians {
 				r := ratio(m.Contender)
-				if m.Backend != b.id || m.Workload != w.Name || r != r {
+				if m.Backend != b.id || m.Workload != w.Name || math.IsNaN(r) {
 					continue
 				}
 				relative := "–"

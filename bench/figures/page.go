@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/interlock-go/interlock/bench/workload"
@@ -26,7 +25,7 @@ type chart struct {
 type bar struct {
 	Name, Shown, Gives string
 	Ours               bool
-	Percent            float64 // of the longest
+	Percent            float64 // of the longest, once that is known; until then the length
 	Units              string  // in round trips and durable writes of the machine
 }
 
@@ -81,10 +80,11 @@ func (r *Results) Page() (string, error) {
 				}
 				length, text, units := a.shown(r, v)
 				longest = max(longest, length)
-				c.Bars = append(c.Bars, bar{m.Contender, text, cmp.Or(gives[m.Contender], gives[ours]), m.Ours, length, units})
-				if !m.Ours {
-					c.Bars[len(c.Bars)-1].Gives = cmp.Or(gives[m.Contender], "exclusion alone")
+				given := cmp.Or(gives[m.Contender], "exclusion alone")
+				if m.Ours {
+					given = gives[ours]
 				}
+				c.Bars = append(c.Bars, bar{m.Contender, text, given, m.Ours, length, units})
 			}
 			for i := range c.Bars {
 				c.Bars[i].Percent *= 100 / longest
@@ -97,7 +97,6 @@ func (r *Results) Page() (string, error) {
 			data.Sections = append(data.Sections, s)
 		}
 	}
-	data.Sections = slices.Clip(data.Sections)
 	var out strings.Builder
 	err := pageTemplate.Execute(&out, data)
 	return out.String(), err
