@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +139,16 @@ const holding = "holding"
 func holds() {
 	fmt.Println(holding)
 	select {}
+}
+
+// serves is what such a process does that serves HTTP: it says where.
+func serves(h http.Handler) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println("http://" + l.Addr().String())
+	return http.Serve(l, h)
 }
 
 // openHolder opens the client of such a process, whose lock passes on soon.

@@ -243,6 +243,42 @@ func TestStateIsLockedForItsTimeFromTheLastWrite(t *testing.T) {
 	})
 }
 
+func init() {
+	holders["state"] = func(url string) error {
+		c, err := openHolder(url)
+		if err == nil {
+			_, err = c.Mutex("server").Acquire(context.Background())
+		}
+		if err != nil {
+			return err
+		}
+		s := &states{bodies: map[string]string{}, during: func(context.Context) { holds() }}
+		return serves(statelock.New(c, "terraform", time.Hour, s))
+	}
+}
+
+// Promise: a state stays locked when the server that has given the lock is killed in the middle of a write, also when
+// its own locks are free. The client goes on at another server.
+func TestStateStaysLockedWhenTheServerIsKilled(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		p, said := begin(t, "state", url)
+		a := stateServer{t, nil, errtest.Received(t, "the server", said)}
+		b := serveStates(t, url, time.Hour, &states{bodies: map[string]string{}})
+		a.does("LOCK", network, lockInfo("first"), 200)
+		go func() { _, _ = http.Post(a.url+network+"?ID=first", "application/json", strings.NewReader("{}")) }()
+		errtest.Received(t, "the write", said)
+		p.Kill()
+		_, err := b.Mutex("server").Acquire(t.Context())
+		errtest.None(t, err)
+		b.refused("LOCK", network, lockInfo("second"), 423, "first")
+		b.refused("POST", network+"?ID=second", "{}", 423, "first")
+		b.does("LOCK", network, lockInfo("first"), 200)
+		b.does("POST", network+"?ID=first", "{}", 200)
+		b.does("UNLOCK", network, lockInfo("first"), 200)
+		b.does("LOCK", network, lockInfo("second"), 200)
+	})
+}
+
 // Promise: the context of a write ends when the lock is lost.
 func TestStateWriteIsToldThatTheLockIsLost(t *testing.T) {
 	each(t, func(t *testing.T, url string) {

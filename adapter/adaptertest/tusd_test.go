@@ -156,34 +156,35 @@ func TestTusdGoesOnAtTheSameServer(t *testing.T) {
 
 func init() {
 	holders["tusd"] = func(url string) error {
+		url, folder, _ := strings.Cut(url, " ")
 		c, err := openHolder(url)
 		if err != nil {
 			return err
 		}
-		l, err := tusdlock.New(c, "uploads").NewLock("upload")
+		h, err := newUploads(folder, c)
 		if err != nil {
 			return err
 		}
-		if err := l.Lock(context.Background(), func() {}); err != nil {
-			return err
-		}
-		holds()
-		return nil
+		return serves(h)
 	}
 }
 
-// Promise: a request that waits goes on when the server that has the upload has been killed, and not before.
-func TestTusdGoesOnWhenTheHolderIsKilled(t *testing.T) {
+// Promise: a client whose server is killed in the middle of an upload goes on at another server.
+func TestTusdGoesOnWhenTheServerIsKilled(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		kill := startHolder(t, "tusd", url)
-		c := open(t, url)
-		l := errtest.Must(tusdlock.New(c.Client, "uploads").NewLock("upload"))(t)
-		locked := make(chan error, 1)
-		go func() { locked <- l.Lock(t.Context(), func() {}) }()
-		errtest.None(t, c.waiting(t.Context(), "uploads/upload", 1))
-		kill()
-		errtest.None(t, errtest.Received(t, "Lock", locked))
-		errtest.None(t, l.Unlock())
+		folder := t.TempDir()
+		p, said := begin(t, "tusd", url+" "+folder)
+		first, second := uploads{t, errtest.Received(t, "the server", said)}, serveUploads(t, folder, open(t, url).Client)
+		id := first.create(6)
+		first.hang(folder, id, "abc")
+		p.Kill()
+		if offset := second.offset(id); offset != "3" {
+			t.Errorf("%s bytes are there", offset)
+		}
+		if s := errtest.Must(patch(t.Context(), second.url+"/"+id, "3", strings.NewReader("def")))(t); s != http.StatusNoContent {
+			t.Errorf("PATCH of the rest: %d", s)
+		}
+		written(t, folder, id, "abcdef")
 	})
 }
 
@@ -197,6 +198,29 @@ func TestTusdEndsTheRequestWhenTheLockIsLost(t *testing.T) {
 		errtest.None(t, c.loses(t.Context(), "uploads/"+id, true))
 		if s := errtest.Received(t, "the request", hanging); s != tusd.ErrUploadInterrupted.HTTPResponse.StatusCode {
 			t.Errorf("the request: %d", s)
+		}
+	})
+}
+
+// Promise: a request that waits asks the holder to unlock, on the same server and on another one.
+func TestTusdAsksTheHolderToUnlock(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		here, there := tusdlock.New(open(t, url).Client, "uploads"), tusdlock.New(open(t, url).Client, "uploads")
+		for _, locker := range []*tusdlock.Locker{here, there} {
+			holder, waiter := errtest.Must(here.NewLock("upload"))(t), errtest.Must(locker.NewLock("upload"))(t)
+			asked, done := make(chan struct{}, 1), make(chan error, 1)
+			errtest.None(t, holder.Lock(t.Context(), func() { asked <- struct{}{} }))
+			ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Second))
+			defer cancel()
+			go func() { done <- waiter.Lock(ctx, func() {}) }()
+			select {
+			case <-asked:
+			case err := <-done:
+				t.Fatalf("the holder is not asked to unlock: %v", err)
+			}
+			errtest.None(t, holder.Unlock())
+			errtest.None(t, errtest.Received(t, "Lock", done))
+			errtest.None(t, waiter.Unlock())
 		}
 	})
 }
