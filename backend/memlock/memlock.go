@@ -4,6 +4,14 @@
 // and it fails on demand ([Driver.Faults]), so that a program can be tested at
 // each point where a call may be lost, hang, or come too late.
 //
+//	d := memlock.New()
+//	c, err := interlock.New(ctx, d)
+//	…
+//	err = c.Mutex("report").Do(ctx, func(ctx context.Context) error {
+//		d.Faults().Expire() // the lock is lost: does the work stop?
+//		return work(ctx)
+//	})
+//
 // It does no more than package driver demands, so that whoever relies on more notices it
 // here: a Join that repeats an ID must have Retry set, Inherited is told to requests with ReportDeath
 // only, the ID of a ticket that has left is refused for one TTL, and a Swap that is repeated
