@@ -6,7 +6,7 @@
 //	c, err := interlock.Open(ctx, "sqlite:locks.db")
 //	…
 //	err = c.Mutex("report").Do(ctx, func(ctx context.Context) error {
-//		return write(ctx) // nobody else is here; ctx ends if the lock is lost
+//		return work(ctx) // nobody else is here; ctx ends if the lock is lost
 //	})
 //
 // The backend is imported for its effect, as with database/sql:

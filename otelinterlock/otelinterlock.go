@@ -3,9 +3,7 @@
 //	instrument, stop := otelinterlock.Instrument()
 //	defer stop(context.Background())
 //	c, err := interlock.Open(ctx, "redis://localhost:6379", instrument)
-//	if err != nil {
-//		return err
-//	}
+//	…
 //	defer c.Close()
 //
 // Each acquire is a span interlock.acquire, and each lease a span interlock.hold. Both are children of the span of the

@@ -2,14 +2,18 @@
 // Caddy's, obtain each certificate once: with the locks of a backend, beside a storage that has none, or whose locks
 // are slow or left behind by the dead.
 //
+//	import "github.com/caddyserver/certmagic"
+//
 //	type files struct{ certmagic.Storage } // where certificates lie; its own locks are not used
 //
 //	type storage struct {
 //		files
 //		*certmagiclock.Locker // is less deep than the methods of the same names in files
 //	}
-//	…
-//	certmagic.Default.Storage = storage{files{s3}, certmagiclock.New(client, "certmagic")}
+//
+//	func share(c *interlock.Client) {
+//		certmagic.Default.Storage = storage{files{certmagic.Default.Storage}, certmagiclock.New(c, "certmagic")}
+//	}
 //
 // The package does not import CertMagic, which needs no more of it than its methods.
 package certmagiclock

@@ -1,6 +1,8 @@
 // Package clientgolock has the leader election of Kubernetes (k8s.io/client-go/tools/leaderelection) keep its record on
 // a backend, so that programs which are written for it elect a leader without a cluster, or beside one:
 //
+//	import "k8s.io/client-go/tools/leaderelection"
+//
 //	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 //		Lock:            clientgolock.New(client, "controller"),
 //		LeaseDuration:   15 * time.Second,
@@ -8,8 +10,8 @@
 //		RetryPeriod:     2 * time.Second,
 //		ReleaseOnCancel: true,
 //		Callbacks: leaderelection.LeaderCallbacks{
-//			OnStartedLeading: run,              // its context ends with the leadership
-//			OnStoppedLeading: func() { os.Exit(1) }, // run may go on
+//			OnStartedLeading: func(ctx context.Context) { _ = work(ctx) }, // ctx ends with the leadership
+//			OnStoppedLeading: func() { os.Exit(1) },                       // the work may go on
 //		},
 //	})
 //

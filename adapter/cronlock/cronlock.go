@@ -4,7 +4,7 @@
 //	table := cron.New()
 //	report := cron.NewChain(cronlock.New(client, "report", cron.DefaultLogger, interlock.AtLeast(time.Minute)))
 //	_, err := table.AddJob("0 3 * * *", report.Then(cronlock.Func(func(ctx context.Context) {
-//		write(ctx) // ctx ends if the lock is lost
+//		_ = work(ctx) // ctx ends if the lock is lost
 //	})))
 package cronlock
 

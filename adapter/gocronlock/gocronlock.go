@@ -2,10 +2,10 @@
 // gets the lock of the job (New), or on the one that leads (NewElector).
 //
 //	report := gocronlock.New(client, "report", interlock.AtLeast(time.Minute))
-//	_, err := scheduler.NewJob(gocron.CronJob("0 3 * * *", false),
-//		gocron.NewTask(report.Bind(func(ctx context.Context) error {
-//			return write(ctx) // ctx ends if the lock is lost
-//		})),
+//	scheduler, err := gocron.NewScheduler()
+//	…
+//	_, err = scheduler.NewJob(gocron.CronJob("0 3 * * *", false),
+//		gocron.NewTask(report.Bind(work)), // its context ends if the lock is lost
 //		report.Option())
 package gocronlock
 

@@ -1,6 +1,8 @@
 // Package gooselock lets one process at a time run the migrations of goose (github.com/pressly/goose/v3):
 //
-//	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations,
+//	import "github.com/pressly/goose/v3"
+//
+//	provider, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("migrations"),
 //		goose.WithLocker(gooselock.New(client, "migrations")))
 //	…
 //	results, err := provider.Up(ctx)

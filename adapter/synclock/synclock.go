@@ -1,6 +1,6 @@
 // Package synclock makes a [sync.Locker] of a lock, for code that takes one, and has no place for a context or an error:
 //
-//	cache := NewCache(synclock.New(client, "cache", func(err error) { log.Fatal(err) }))
+//	changed := sync.NewCond(synclock.New(client, "cache", func(err error) { log.Fatal(err) }))
 //
 // Code of your own takes [interlock.Lock.Do] instead, which ends its work when the lock is lost.
 package synclock

@@ -1,8 +1,13 @@
 // Package tusdlock lets several servers of tusd (github.com/tus/tusd/v2), in one process or in many, serve uploads in
 // one store:
 //
+//	import (
+//		"github.com/tus/tusd/v2/pkg/filestore"
+//		"github.com/tus/tusd/v2/pkg/handler"
+//	)
+//
 //	composer := handler.NewStoreComposer()
-//	store.UseIn(composer)
+//	filestore.New("uploads").UseIn(composer)
 //	composer.UseLocker(tusdlock.New(client, "uploads"))
 package tusdlock
 

@@ -1,6 +1,10 @@
 // Package filelock keeps the locks of one machine in files of a directory, and shares them with
 // flock(1) and other programs that call flock(2). It needs the standard library only.
 //
+//	import _ "github.com/interlock-go/interlock/backend/filelock"
+//
+//	c, err := interlock.Open(ctx, "file:///var/lib/app/locks")
+//
 // The URL is file:relative or file:///absolute/directory, with the option
 //
 //	mode   permissions of files that are made, in octal; 0600 by default, 0660 to share them with

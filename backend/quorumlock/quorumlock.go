@@ -3,6 +3,13 @@
 // servers this is what is known as RedLock. A member may be of any backend, also a Redis that is
 // watched by Sentinels, or a Cluster.
 //
+//	import (
+//		_ "github.com/interlock-go/interlock/backend/quorumlock"
+//		_ "github.com/interlock-go/interlock/backend/redislock" // of the members
+//	)
+//
+//	c, err := interlock.Open(ctx, "quorum:?member=redis%3A%2F%2Fr1&member=redis%3A%2F%2Fr2&member=redis%3A%2F%2Fr3")
+//
 // # Words
 //
 //   - A member is one of the backends. A link is a session's standing with one member.

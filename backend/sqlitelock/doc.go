@@ -1,6 +1,10 @@
 // Package sqlitelock keeps the locks of one machine in one SQLite file that
 // many processes share: the embedded default, without a server and without cgo.
 //
+//	import _ "github.com/interlock-go/interlock/backend/sqlitelock"
+//
+//	c, err := interlock.Open(ctx, "sqlite:locks.db")
+//
 // The URL is sqlite:rel.db or sqlite:///abs/locks.db, with the options
 //
 //	mode   permissions of a file that is made, in octal; 0600 by default,

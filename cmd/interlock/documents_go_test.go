@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/doc/comment"
 	"go/importer"
 	"go/parser"
 	gotoken "go/token"
@@ -15,8 +16,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Each block of Go in the documents compiles, and what the page for those who know another library says of this
@@ -52,6 +56,48 @@ func TestTheGoOfTheDocumentsCompiles(t *testing.T) {
 			t.Errorf("%s: %s, want %q", code, errs, part)
 		}
 	}
+}
+
+// The documentation of each module, backend and adapter begins with an example, which compiles.
+func TestTheGoOfTheDocumentationCompiles(t *testing.T) {
+	t.Parallel()
+	c := newGoCompiler(t)
+	folders := slices.Concat(errtest.Must(filepath.Glob("../../adapter/*lock"))(t), errtest.Must(filepath.Glob("../../backend/*"))(t))
+	for _, used := range regexp.MustCompile(`(?m)^\t\.\S*`).FindAllString(readDocument(t, "../../go.work"), -1) {
+		folders = append(folders, filepath.Join("../..", strings.TrimSpace(used)))
+	}
+	for _, folder := range folders {
+		if example, needed := exampleOf(t, folder); needed {
+			for _, err := range c.compile(example) {
+				t.Errorf("%s: %v:\n%s", folder, err, example)
+			}
+		}
+	}
+}
+
+// exampleOf returns the code in the comment of the package in a folder, before the first heading. A folder without a package and one with a
+// program need none.
+func exampleOf(t *testing.T, folder string) (example string, needed bool) {
+	files := errtest.Must(filepath.Glob(folder + "/*.go"))(t)
+	for _, file := range files {
+		f := errtest.Must(parser.ParseFile(gotoken.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments))(t)
+		if f.Name.Name == "main" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		needed = true
+		for _, part := range new(comment.Parser).Parse(f.Doc.Text()).Content {
+			if _, ends := part.(*comment.Heading); ends {
+				break
+			}
+			if code, ok := part.(*comment.Code); ok {
+				return code.Text, true
+			}
+		}
+	}
+	if needed {
+		t.Errorf("%s: the comment of the package begins without an example", folder)
+	}
+	return "", false
 }
 
 // knownToGo is what the Go of the documents may use without having declared it.
@@ -100,6 +146,7 @@ import (
 	"github.com/interlock-go/interlock/once"
 	"github.com/interlock-go/interlock/otelinterlock"
 	"github.com/interlock-go/interlock/rowlock"
+	"github.com/interlock-go/interlock/rowlock/pgxrow"
 	"github.com/interlock-go/interlock/ui"
 )
 
@@ -122,6 +169,7 @@ var (
 	tx       *sql.Tx
 	tokens   *fence.Table
 	rows     *rowlock.Table
+	states   http.Handler
 	names    *rowlock.Names
 	db       *sql.DB
 	orders   []string
@@ -153,6 +201,7 @@ var elsewhere = map[string]string{
 		func (*Server) Shutdown()`,
 	"github.com/caddyserver/certmagic": `package certmagic
 		import "context"
+		var Default struct{ Storage }
 		type Storage interface{ Lock(context.Context, string) error; Unlock(context.Context, string) error }`,
 	"github.com/pressly/goose/v3": `package goose
 		import ("context"; "database/sql"; "io/fs")

@@ -1,5 +1,7 @@
 // Command interlock takes distributed locks from the shell: it runs commands
 // under a lock, and shows and changes who holds and who waits.
+//
+//	interlock run nightly -- ./backup.sh
 package main
 
 import (

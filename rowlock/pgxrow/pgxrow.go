@@ -4,6 +4,13 @@
 // errors mean, is said there; the options, the errors and [rowlock.Columns] are
 // those of rowlock.
 //
+//	import (
+//		"github.com/jackc/pgx/v5"
+//		"github.com/jackc/pgx/v5/pgxpool"
+//	)
+//
+//	pool, err := pgxpool.New(ctx, "postgres://host/shop")
+//	…
 //	items, err := pgxrow.NewTable("items", "id")
 //	…
 //	err = items.Do(ctx, pool, 10, func(ctx context.Context, tx pgx.Tx) error {

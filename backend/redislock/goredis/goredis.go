@@ -1,6 +1,7 @@
 // Package goredis runs Interlock on the servers that a program reaches with
 // github.com/redis/go-redis/v9.
 //
+//	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	d, err := goredis.New(ctx, rdb)
 //	…
 //	locks, err := interlock.New(ctx, d)
