@@ -81,7 +81,7 @@ func Time(c *Codec, v *time.Time) {
 	*v = time.Unix(0, n)
 }
 
-// list grows as it is read: who shares the rows can write any number in front of it.
+// list takes room for as many entries as the rest can have: who shares the rows can write any number in front of it.
 func list[T any](c *Codec, all *[]T, each func(*Codec, *T)) {
 	size := len(*all)
 	Number(c, &size)
@@ -91,11 +91,13 @@ func list[T any](c *Codec, all *[]T, each func(*Codec, *T)) {
 		}
 	}
 	if c.Reads {
-		*all = nil
+		if *all = nil; size > 0 && c.Err == nil {
+			*all = make([]T, 0, min(size, len(c.In)+1))
+		}
 	}
 	for i := 0; i < size && c.Err == nil; i++ {
 		if c.Reads {
-			*all = append(*all, *new(T))
+			*all = (*all)[:i+1]
 		}
 		each(c, &(*all)[i])
 	}
@@ -168,17 +170,20 @@ func (q *Queue) Fields(c *Codec, more func()) {
 		*id, b.Removed = strings.CutPrefix(marked, removedMark)
 		Time(c, &b.End)
 	})
-	var made []Ticket // so many again as were read
+	var made []Ticket
 	list(c, &q.Tickets, func(c *Codec, t **Ticket) {
 		if c.Reads {
-			if len(made) == 0 {
-				made = make([]Ticket, max(1, len(q.Tickets)))
+			if made == nil {
+				made = make([]Ticket, min(cap(q.Tickets), len(c.In)/shortestTicket+1))
 			}
 			*t, made = &made[0], made[1:]
 		}
 		(*t).Fields(c)
 	})
 }
+
+// shortestTicket is less than the bytes of any: the ID of its session has 32.
+const shortestTicket = 50
 
 // Fields are those of a ticket.
 func (t *Ticket) Fields(c *Codec) {
