@@ -34,6 +34,7 @@ type dir struct {
 	mode    fs.FileMode
 	clients int      // guarded by directories.mu
 	alive   sync.Map // IDs of the sessions of this process: no file needs to prove that they live
+	stores  sync.Map // of the clients, by mailbox
 
 	mu  sync.Mutex
 	at  map[string]place // by folder

@@ -54,7 +54,7 @@ func (s *store) Shrink(ctx context.Context, of exchange.Session, ref exchange.Re
 func (s *store) Keep(ctx context.Context, of exchange.Session, ref exchange.Ref, d time.Duration) error {
 	return s.change(ctx, ref.Queue, func(q *queue) error {
 		t := q.find(ref.ID)
-		if t != nil && flocked(q.Kind) && q.mine(t) && t.PID == 0 {
+		if t != nil && flocked(q.Kind) && q.client(t) == s && t.PID == 0 {
 			return exchange.ErrNotHeld
 		}
 		err := q.Keep(of, ref.ID, d)

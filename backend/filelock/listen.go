@@ -13,8 +13,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
-// message is an event for a mailbox. Granted has the queue only: the client looks which of its
-// tickets are granted, and locks the file for them.
+// message is an event for a mailbox. Granted to another process has the queue only: the client
+// looks which of its tickets are granted, and locks the file for them.
 type message struct{ Event exchange.Event }
 
 // over is the type of an event that says of a ticket that it has ended by itself: its file is unlocked.
@@ -64,11 +64,11 @@ func (s *store) open(data []byte) {
 
 // post sends an event. If it is lost, heartbeats make up for it.
 func (s *store) post(mailbox string, ev exchange.Event) {
-	switch mailbox {
-	case "":
+	if mailbox == "" {
 		return
-	case s.mailbox:
-		s.deliver(ev)
+	}
+	if near, ok := s.dir.stores.Load(mailbox); ok {
+		near.(*store).deliver(ev)
 		return
 	}
 	data, _ := json.Marshal(message{ev})
@@ -101,7 +101,7 @@ func (s *store) turn(name string) {
 	defer cancel()
 	if s.change(ctx, name, func(q *queue) error {
 		for _, t := range q.Tickets {
-			if t.Held && t.PID == 0 && q.mine(t) {
+			if t.Held && t.PID == 0 && q.client(t) == s {
 				q.Events = append(q.Events, rows.Event{Mailbox: s.mailbox, Event: exchange.Event{Type: exchange.Granted, ID: t.ID}})
 			}
 		}

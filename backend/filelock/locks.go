@@ -5,8 +5,6 @@ package filelock
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +36,10 @@ type locked struct {
 func (l *locks) take(q *queue, t *rows.Ticket) (has bool, err error) {
 	l.mu.Lock()
 	f := l.files[t.ID]
+	if l.files == nil { // its client is closed
+		l.mu.Unlock()
+		return false, nil
+	}
 	if f == nil {
 		f = &locked{queue: q.Name, handle: q.file.idle, timer: time.AfterFunc(time.Hour, func() { l.lapse(t.ID) })}
 		l.files[t.ID], q.file.idle.file = f, nil
@@ -104,16 +106,19 @@ func (l *locks) release(id string) {
 	f.close()
 }
 
-// leave is release for a ticket that its own client takes out. The file stays open, for the next one. It is
+// leave is release in a transaction of this process. The file stays open, for the next one. It is
 // unlocked also for children that have just been forked, which a close would not do.
 func (l *locks) leave(id string, idle *handle) {
 	l.mu.Lock()
 	f := l.files[id]
 	delete(l.files, id)
 	l.mu.Unlock()
-	if f == nil {
-		return
+	if f != nil {
+		f.leave(idle)
 	}
+}
+
+func (f *locked) leave(idle *handle) {
 	f.timer.Stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,12 +156,15 @@ func (l *locks) lapse(id string) {
 	}
 }
 
-// close gives up all.
+// close gives up all. Nothing is locked from then on.
 func (l *locks) close() {
 	l.mu.Lock()
-	all := slices.Collect(maps.Keys(l.files))
+	all := l.files
+	l.files = nil
 	l.mu.Unlock()
-	for _, id := range all {
-		l.release(id)
+	for _, f := range all {
+		var h handle
+		f.leave(&h)
+		h.close()
 	}
 }

@@ -91,8 +91,8 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 // clockToken is the smallest token of now.
 func clockToken() uint64 { return uint64(time.Now().UnixMicro() / 10) }
 
-// tell has this client lock the file for its new holders. One of another client does so when it is told, once however
-// many they are: a mailbox has room for a few messages only.
+// tell has the file locked for new holders whose clients are in this process. The client of another process does so when it
+// is told, once however many they are: a mailbox has room for a few messages only.
 func (q *queue) tell() {
 	told, looking := q.Events[:0], []string{} // mailboxes
 	for _, ev := range q.Events {
@@ -101,7 +101,7 @@ func (q *queue) tell() {
 			switch t := q.Ticket(ev.ID); {
 			case ev.ID == q.joins || t == nil || slices.Contains(looking, ev.Mailbox): // it is told so
 				continue
-			case q.mine(t):
+			case q.client(t) != nil:
 				ev.Event = q.granted(t)
 			default:
 				looking = append(looking, ev.Mailbox)
@@ -116,10 +116,10 @@ func (q *queue) tell() {
 // left is called for a ticket that was taken out: its client unlocks the file. If it has not asked for that, it is
 // told so, and to look.
 func (q *queue) left(t *rows.Ticket) {
-	switch {
-	case q.mine(t):
-		q.s.locks.leave(t.ID, &q.file.idle)
-		if t.End.After(q.now) {
+	switch c := q.client(t); {
+	case c != nil:
+		c.locks.leave(t.ID, &q.file.idle)
+		if c == q.s && t.End.After(q.now) {
 			return
 		}
 	case t.PID != 0:
@@ -147,8 +147,15 @@ func (q *queue) find(id string) *rows.Ticket {
 	return t
 }
 
-// mine reports whether the client of a ticket is this one.
-func (q *queue) mine(t *rows.Ticket) bool { return t.Session.Mailbox == q.s.mailbox }
+// client is the client of a ticket; nil: it is in another process.
+func (q *queue) client(t *rows.Ticket) *store {
+	if t.Session.Mailbox == q.s.mailbox {
+		return q.s
+	}
+	c, _ := q.s.dir.stores.Load(t.Session.Mailbox)
+	s, _ := c.(*store)
+	return s
+}
 
 // granted is what a client is told of its ticket when the row grants it.
 func (q *queue) granted(t *rows.Ticket) exchange.Event {
@@ -161,11 +168,12 @@ func (q *queue) granted(t *rows.Ticket) exchange.Event {
 
 // status is what the client of a ticket is told. A ticket is held by it when the file is locked.
 func (q *queue) status(t *rows.Ticket) exchange.Status {
-	blocked := t.Held && flocked(q.Kind) && q.mine(t) && !q.lock(t)
+	c := q.client(t)
+	blocked := t.Held && flocked(q.Kind) && c != nil && !q.lock(c, t)
 	st := q.Look(t.Session, t.ID, false)
 	if st.Sent = q.sent; blocked {
 		st.State, st.Token, st.Inherited, st.Wanted = exchange.Waiting, 0, false, false
-		st.Blocked, st.Due = !q.s.watch.sees(), blockedFor
+		st.Blocked, st.Due = !c.watch.sees(), blockedFor
 	}
 	return st
 }
@@ -175,9 +183,9 @@ func (q *queue) status(t *rows.Ticket) exchange.Status {
 const blockedFor = 500 * time.Millisecond
 
 // lock locks the file for a ticket that is granted. The fixed time of a ticket begins then.
-func (q *queue) lock(t *rows.Ticket) bool {
-	locked, err := q.s.locks.take(q, t)
-	if err != nil {
+func (q *queue) lock(c *store, t *rows.Ticket) bool {
+	locked, err := c.locks.take(q, t)
+	if err != nil && c == q.s {
 		q.unlockable = err
 	}
 	if locked && t.PID == 0 {
@@ -185,7 +193,7 @@ func (q *queue) lock(t *rows.Ticket) bool {
 		if t.HoldFor > 0 && !t.Fixed {
 			t.Fix(t.HoldFor, q.now)
 			q.durable = true
-			q.s.locks.until(t.ID, q.now, t.End)
+			c.locks.until(t.ID, q.now, t.End)
 		}
 	}
 	return locked

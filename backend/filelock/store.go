@@ -57,6 +57,7 @@ func openStore(path string, mode fs.FileMode) (*store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.locks.s, s.locks.files = s, map[string]*locked{}
+	s.dir.stores.Store(s.mailbox, s)
 	boot := fnv.New64a()
 	_, _ = boot.Write([]byte(clock.Boot))
 	s.boot = boot.Sum64()
@@ -111,6 +112,7 @@ func (s *store) begin() bool {
 // Close gives up all locks, as the death of the process would.
 func (s *store) Close() {
 	s.cancel(errClosed)
+	s.dir.stores.Delete(s.mailbox)
 	s.mu.Lock()
 	sessions := s.lives
 	s.lives = nil

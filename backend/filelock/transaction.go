@@ -105,10 +105,14 @@ func (x *tx) run(r row, f func(x *tx) error) error {
 func (r *rowFile) lock(ctx context.Context, s *store) error {
 	select {
 	case r.gate <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.ctx.Done():
-		return errClosed
+	default: // a context may make its channel when it is asked for it
+		select {
+		case r.gate <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ctx.Done():
+			return errClosed
+		}
 	}
 	for n, pause := 0, 20*time.Microsecond; ; n++ {
 		locked, err := r.handle.lock(s.dir, flock.Try)

@@ -5,6 +5,7 @@ package filelock
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +15,14 @@ import (
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/flock"
 )
+
+// apart is a path by which a client shares no more with those of dir than one of another process.
+func apart(t *testing.T, dir string) string {
+	if err := os.Symlink(dir, dir+"-link"); err != nil {
+		t.Fatal(err)
+	}
+	return dir + "-link"
+}
 
 // endsAt is a context that ends when it is looked at for the nth time.
 type endsAt struct {
@@ -50,11 +59,7 @@ func TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo(t *testing.T) {
 	if err != nil || st.State != exchange.Held {
 		t.Fatal(st, err)
 	}
-	other, err := openStore(dir, defaultMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(other.Close)
+	other, _, _ := session(t, apart(t, dir))
 	if _, err := other.Ask(t.Context(), "q", r.ID, driver.Force); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +118,7 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 func TestAnEvictedTicketDoesNotKeepTheFileLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	s, _, _ := session(t, dir)
-	other, _, _ := session(t, dir)
+	other, _, _ := session(t, apart(t, dir))
 	busy.Until(t, "it listens", func() bool { return s.receive.Load() != nil })
 	o := exchange.Session{ID: exchange.NewID(), TTL: time.Second, Mailbox: s.mailbox}
 	r := driver.Request{ID: exchange.NewID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1, Hold: time.Hour}
@@ -155,6 +160,58 @@ func TestAClosedClientUnlocksItsFiles(t *testing.T) {
 		t.Errorf("it holds, and the file is locked for another: %v, %v", ok, err)
 	}
 	closes()
+	if ok, err := flock.Try(program.file); err != nil || !ok {
+		t.Errorf("it is closed, and the file is locked for another: %v, %v", ok, err)
+	}
+}
+
+// Promise: a waiter of the same process holds, and its file is locked, by the exchange in which the holder leaves; unless its
+// client has just been closed: then nothing keeps the file locked.
+func TestAWaiterOfTheSameProcessIsGrantedAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	a, holder, _ := session(t, dir)
+	b, waiter, closes := session(t, dir)
+	busy.Until(t, "it listens", func() bool { return b.receive.Load() != nil })
+	r := request("q")
+	r.Kind = driver.Mutex
+	join := func(s driver.Session, held bool) driver.Ticket {
+		r.ID = exchange.NewID()
+		ticket, err := s.Join(t.Context(), r)
+		if err != nil || ticket.Held != held {
+			t.Fatalf("%+v, %v", ticket, err)
+		}
+		return ticket
+	}
+	leave := func(s driver.Session, ticket driver.Ticket) {
+		if err := s.Leave(t.Context(), ticket, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := join(holder, true), join(waiter, false)
+	before := b.Exchanges()
+	leave(holder, first)
+	if second, err := waiter.Await(t.Context(), second); err != nil || !second.Held || b.Exchanges() != before {
+		t.Fatalf("%+v, %v, with %d exchanges", second, err, b.Exchanges()-before)
+	}
+	leave(waiter, second)
+
+	first = join(holder, true)
+	join(waiter, false)
+	closed := ""
+	for id := range b.lives {
+		closed = id
+	}
+	closes()
+	a.dir.stores.Store(b.mailbox, b) // it is found before that, and granted after it
+	a.dir.alive.Store(closed, true)
+	defer a.dir.stores.Delete(b.mailbox)
+	defer a.dir.alive.Delete(closed)
+	leave(holder, first)
+	program := a.dir.handle(top, "q")
+	if err := a.dir.open(&program); err != nil {
+		t.Fatal(err)
+	}
+	defer program.close()
 	if ok, err := flock.Try(program.file); err != nil || !ok {
 		t.Errorf("it is closed, and the file is locked for another: %v, %v", ok, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,8 +63,18 @@ const (
 
 func world(t testing.TB) drivertest.World {
 	dir := filepath.Join(t.TempDir(), "locks")
+	link := dir + "-link"
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	var opened atomic.Int32 // clients of two paths share no more than those of two processes
 	return drivertest.World{
-		Open:         func(context.Context) (driver.Driver, error) { return filelock.New(dir) },
+		Open: func(context.Context) (driver.Driver, error) {
+			if opened.Add(1)%2 == 0 {
+				return filelock.New(link)
+			}
+			return filelock.New(dir)
+		},
 		URL:          "file://" + dir,
 		Files:        func() []string { return files(dir) },
 		LoseMessages: func() (resume func()) { return loseMessages(t, dir) },
