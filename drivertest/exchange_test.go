@@ -62,6 +62,7 @@ var storeFaults = map[exchangetest.Fault]string{
 	exchangetest.GrantInTheSameExchange: "LeaveGrantsTheNext HandOverCost",
 	exchangetest.OverIsOver:             "WhatHasEndedIsNotRenewed",
 	exchangetest.OneTicket:              "LostAnswers",
+	exchangetest.Found:                  "Repeater",
 	exchangetest.Buried:                 "LeaveBeforeItsJoin",
 	exchangetest.TokensGrow:             "TokensOfExclusiveGrants",
 	exchangetest.Told:                   "AwaitReturnsOnceHeld HandOverCost",

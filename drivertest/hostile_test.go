@@ -19,7 +19,7 @@ var believed sync.Once
 
 // hostile are worlds that break a rule which needs more than memory, by its name.
 var hostile = map[string]func(testing.TB) World{
-	"Repeater": exchanges(withRows, exchangetest.OneTicket),
+	"Repeater": exchanges(withRows, exchangetest.Found),
 	"NoRights": func(t testing.TB) World { // everybody has all of them
 		w := memory(t)
 		w.NoRights = w.Open

@@ -45,7 +45,9 @@ func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st excha
 	case err != nil:
 		return st, err
 	case found:
-		return s.joined(ctx, j)
+		st, err = s.joined(ctx, j)
+		st.Found = true
+		return st, err
 	}
 	t.Order, t.changed = got.Header.Revision, got.Header.Revision
 	l := s.newLook(j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID, Tag: t.tag(place{})}}, true)

@@ -615,7 +615,7 @@ BEGIN
 		IF t.flags & 1 <> 0 THEN
 			PERFORM @confirm(); -- its row of fixed may be where no standby has it
 		END IF;
-		RETURN @standing(q, t, @due(q, now), now);
+		RETURN @standing(q, t, @due(q, now), now) || 1::bigint; -- an eleventh number: it stood
 	END IF;
 	IF q.tickets > 0 AND (q.kind <> p_kind OR q.capacity <> p_capacity OR q.waiting > 0 OR p_units > q.capacity - q.used) THEN
 		got := @sweep(q, now); q := got.q; more := got.more; swept := got.changed;

@@ -98,6 +98,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 			return exchange.Status{}, err
 		}
 		st := status(got)
+		st.Found = len(got) > statusNumbers
 		if st.State == exchange.Waiting {
 			s.crowds.note(j.Queue, true)
 		}

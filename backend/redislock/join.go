@@ -98,7 +98,7 @@ func public(k driver.Kind) bool {
 
 // joined reads the answer of join.lua.
 func joined(q *queue, j *exchange.Join, sent driver.Instant, answer []int64) (exchange.Status, error) {
-	st := exchange.Status{Unsettled: answer[1] != 0, At: time.UnixMicro(answer[2]), Sent: sent}
+	st := exchange.Status{Unsettled: answer[1] != 0, At: time.UnixMicro(answer[2]), Sent: sent, Found: len(answer) > 7 && answer[7] == 1}
 	switch answer[0] {
 	case codeBack:
 		return st, q.back()

@@ -34,6 +34,7 @@ type entry struct {
 	returned  bool // held: Join or Await has said so to the caller
 	heeded    bool // held: see heed
 	waited    bool // it was a waiter once
+	twice     bool // a Join of it has come twice
 
 	// Its Joins. An exchange goes on when its caller gives up, so that a Join can arrive after its
 	// caller has returned.
@@ -145,6 +146,7 @@ func (e *entry) grant(token uint64, inherited bool) {
 // sent.
 func (e *entry) observe(st Status, sent driver.Instant) {
 	e.waited = e.waited || st.State == Waiting
+	e.twice = e.twice || st.Found
 	if st.State == Held || e.state != held { // else the news of its grant was faster
 		e.update(st, sent)
 	}

@@ -83,7 +83,7 @@
 //     session as over. Renew does not extend a session that is marked, or that has expired. Else
 //     a client would be told that a ticket is kept while another client takes it out.
 //   - OneTicket: a Join finds the ticket of its ID that stands, and makes no second, also without
-//     Retry: the network may bring it twice.
+//     Retry: the network may bring it twice. It says so (Status.Found): a Leave may be brought twice, too.
 //   - Buried: a Leave that asks for a tombstone leaves one, whether the ticket stood or not. Until the
 //     tombstone ends, a Join with this ID is refused, also if an earlier copy of it took effect.
 //     Without rows of sessions, a ticket that expires leaves one for one TTL: no session that is

@@ -104,6 +104,7 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 		sent = st.Sent
 	}
 	e.observe(st, sent)
+	e.twice = e.twice || r.Retry
 	switch {
 	case st.Evicted || st.Stray: // its own end may be soon
 		e.prove(sent.Add(min(st.Left-s.ttl, 0)))

@@ -96,6 +96,7 @@ type Status struct {
 	Due       time.Duration // of a waiter near the front: until it, or a ticket in front of it, may expire; 0: no expiry timer
 	Ahead     int           // of a waiter with an expiry timer: how many waiters are in front of it
 	Unsettled bool          // its queue: a holder has expired, or the first waiter fits
+	Found     bool          // of a Join: it stood before, since an earlier one or a copy of this one has come
 	Blocked   bool          // of the first waiter: a program that sends no events keeps it out; the client polls
 
 	Tag uint64 // of the ticket: see Ref

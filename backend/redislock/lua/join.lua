@@ -2,7 +2,7 @@
 -- the record, NoWait, Retry. Returns a code, whether there is more to do, the time;
 -- of a waiting ticket when to look again; of a held one its token, whether it
 -- inherits, how long it stands if nothing can extend it, and whether its end is
--- fixed.
+-- fixed; whether the ticket stood before.
 local id, kind, units, capacity, ttl, hold =
 	ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local nowait = ARGV[11] == '1'
@@ -13,8 +13,9 @@ if sweep(id) then r = nil end
 if budget < MOST then grant() end
 if q.dropped then r = nil end
 
+local found = 0
 local function reply(code, a, b, c)
-	return { code, finish(), now, a or 0, b or 0, c or -1, r and is(r, 'f') and 1 or 0 }
+	return { code, finish(), now, a or 0, b or 0, c or -1, r and is(r, 'f') and 1 or 0, found }
 end
 
 local again -- known without a look
@@ -32,6 +33,7 @@ if not r and (q.used > 0 or q.waiting > 0 or q.resized) and (q.kind ~= kind or q
 if r then
 	r = granted(r)
 	if r.session ~= ARGV[8] and not is(r, 'f') or left(r) <= 0 then return reply(GONE) end
+	found = 1
 	if nowait and r.token == 0 then return reply(BUSY) end -- its client leaves
 	if not is(r, 'f') and not is(r, 'e') then extend(r, ttl) end
 	return standing()

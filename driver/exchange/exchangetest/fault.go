@@ -50,6 +50,7 @@ const (
 
 	// Further sentences.
 	Copy            Fault = "Copy"            // a Join finds its ticket only with Retry
+	Found           Fault = "Found"           // a Join that finds its ticket does not say so
 	EndQueues       Fault = "EndQueues"       // the queues of a session that has ended are not returned
 	AttachExpired   Fault = "AttachExpired"   // a stray that has expired ends with its session again
 	RemovedAtExpiry Fault = "RemovedAtExpiry" // Removed is sent for a ticket that has expired
@@ -92,7 +93,7 @@ var Faults = []Fault{
 	Atomic, Alone, Prefix, GrantInTheSameExchange, OneClock, OneEnd, NeverBack, OverIsOver, OneTicket, Buried, TokensGrow, Told, NotBefore, OnlyOnce,
 	Begin, Withdraw, Shrink, Keep, Renew, Detach, Attach, Look, Settle, End, Ask, Raise, Resize, Read, Load,
 	Tickets, Clock, List, Cells, Tidy, Listen, Explain, Check, Close,
-	Copy, EndQueues, AttachExpired, RemovedAtExpiry, Apart, LostTogether, GrantInWithdraw, GrantInAsk, GrantInResize, ReadFirst,
+	Copy, Found, EndQueues, AttachExpired, RemovedAtExpiry, Apart, LostTogether, GrantInWithdraw, GrantInAsk, GrantInResize, ReadFirst,
 	Sent, Expired, Extend, Leavers, GrantInEnd,
 	Confirm, RaiseAll, Liveness,
 }

@@ -163,6 +163,7 @@ func (s *Store) Join(ctx context.Context, j exchange.Join) (exchange.Status, err
 
 func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err error) {
 	j.Note = bytes.Clone(j.Note)
+	found := false
 	err = w.exchange(j.Session, j.Queue, now, false, func(q *rows.Queue) error {
 		end := w.sessions[j.Session.ID]
 		stood := q.Ticket(j.ID)
@@ -172,7 +173,8 @@ func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err er
 				stood.ID += ", which is not found"
 			}
 		}
-		_, err := q.Join(j)
+		st, err := q.Join(j)
+		found = st.Found
 		if t := q.Ticket(j.ID); t != nil && (t != stood && w.has(OneEnd) || t == stood && (!w.rowless || w.has(Sent))) {
 			t.End = end // only heartbeats move the end of a session
 		}
@@ -180,6 +182,7 @@ func (w *World) join(j exchange.Join, now time.Time) (st exchange.Status, err er
 	})
 	if err == nil {
 		st = w.look(j.Session, w.queues[j.Queue], j.ID)
+		st.Found = found && !w.has(Found)
 	}
 	return st, err
 }

@@ -301,7 +301,9 @@ func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 			return st, driver.ErrGone
 		}
 		q.extend(t)
-		return q.status(t), nil
+		st = q.status(t)
+		st.Found = true
+		return st, nil
 	}
 	switch empty := len(q.Tickets) == 0; {
 	case q.Tombstones[j.ID].End.After(q.Now):
