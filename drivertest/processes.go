@@ -219,10 +219,26 @@ func spans(file string) ([]span, error) {
 	return all, nil
 }
 
-var _ = rules.Add(rule{Name: "KilledProcess", Processes: true, Says: []string{expires, inheritedSays}}, func(t *trial) {
+// vacated follows a queue that has tickets, and returns what waits until its follower is told that it has none.
+func (t *trial) vacated(queue string) (wait func()) {
+	d := t.driver()
+	q := t.snapshot(d, queue)
+	done := t.Done(func() (err error) {
+		for err == nil && len(q.Members) > 0 {
+			q, err = d.Follow(t.Ctx, queue, q.Version)
+		}
+		return err
+	})
+	return func() { t.OK(<-done, "Follow of %q, whose only member was killed", queue) }
+}
+
+var _ = rules.Add(rule{Name: "KilledProcess", Processes: true, Says: []string{expires, inheritedSays, followSays}}, func(t *trial) {
 	b, c := t.client(), t.client()
 	holder, waiter := t.elsewhere(), t.elsewhere()
-	t.session(holder, t.TTL).hold(t.exclusive("held"))
+	a := t.session(holder, t.TTL)
+	a.hold(t.exclusive("held"))
+	a.hold(t.exclusive("followed"))
+	vacated := t.vacated("followed")
 	front := b.hold(t.exclusive("waiting"))
 	t.session(waiter, t.TTL).wait(t.exclusive("waiting"))
 	next := b.join(t.exclusive("held"))
@@ -234,6 +250,7 @@ var _ = rules.Add(rule{Name: "KilledProcess", Processes: true, Says: []string{ex
 	t.FatalIf(!b.await(next).Inherited, "the next holder does not inherit from a process that was killed")
 	b.leave(front)
 	c.await(last)
+	vacated()
 })
 
 var _ = rules.Add(rule{Name: "StoppedProcess", Processes: true, Says: []string{
@@ -424,9 +441,13 @@ var _ = rules.Add(rule{Name: "Liveness", Processes: true, Says: []string{
 
 	// The death of the only owner is noticed long before the TTL.
 	other := t.elsewhere()
-	t.session(other, 10*limit).hold(t.exclusive("r"))
+	c := t.session(other, 10*limit)
+	c.hold(t.exclusive("r"))
+	c.hold(t.exclusive("followed"))
+	vacated := t.vacated("followed")
 	next = b.wait(t.exclusive("r"))
 	b.beat(next)
 	other.process.Kill()
 	b.await(next)
+	vacated()
 })
