@@ -70,6 +70,19 @@ func (h *Handler) choosing(limit int, next func(http.ResponseWriter, *http.Reque
 	}
 }
 
+// answers serves what a function returns, as JSON.
+func (h *Handler) answers(of func(*http.Request, want) (any, error)) http.HandlerFunc {
+	return h.choosing(100, func(w http.ResponseWriter, r *http.Request, wants want) {
+		v, err := of(r, wants)
+		if err != nil {
+			h.failed(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		writeJSON(w, v)
+	})
+}
+
 // part cuts what a page shows out of a list.
 func part[T any](all []T, w want) []T {
 	from := min(w.Offset, len(all))
@@ -114,13 +127,12 @@ func locksOf(s view.Sample, err error, w want) locksJSON {
 	return out
 }
 
-func (h *Handler) apiLocks(w http.ResponseWriter, r *http.Request, wants want) {
+func (h *Handler) apiLocks(r *http.Request, wants want) (any, error) {
 	s, err := h.sample(r.Context())
-	if s.At.IsZero() && err != nil {
-		h.failed(w, r, err)
-		return
+	if s.At.IsZero() {
+		return nil, err
 	}
-	answer(w, locksOf(s, err, wants))
+	return locksOf(s, err, wants), nil
 }
 
 // lockJSON is one name with its last grants.
@@ -147,13 +159,9 @@ func (h *Handler) name(ctx context.Context, name string) (view.Name, error) {
 	return n, nil
 }
 
-func (h *Handler) apiLock(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) apiLock(r *http.Request, _ want) (any, error) {
 	n, err := h.name(r.Context(), r.PathValue("name"))
-	if err != nil {
-		h.failed(w, r, err)
-		return
-	}
-	answer(w, h.lockOf(n))
+	return h.lockOf(n), err
 }
 
 // failed answers with an error of the backend.
@@ -172,21 +180,17 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	h.refuse(w, r, code, away(err).Error())
 }
 
-func (h *Handler) apiWaits(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) apiWaits(r *http.Request, _ want) (any, error) {
 	s, err := h.sample(r.Context())
-	if s.At.IsZero() && err != nil {
-		h.failed(w, r, err)
-		return
+	if s.At.IsZero() {
+		return nil, err
 	}
-	answer(w, map[string]any{"at": s.At, "waits": view.Waits(s.Locks)})
+	return map[string]any{"at": s.At, "waits": view.Waits(s.Locks)}, nil
 }
 
-func (h *Handler) apiLongest(w http.ResponseWriter, r *http.Request) {
-	if _, err := h.sample(r.Context()); err != nil {
-		h.failed(w, r, err)
-		return
-	}
-	answer(w, map[string]any{"since": h.history.Since(), "episodes": h.history.Episodes(mostRows)})
+func (h *Handler) apiLongest(r *http.Request, _ want) (any, error) {
+	_, err := h.sample(r.Context())
+	return map[string]any{"since": h.history.Since(), "episodes": h.history.Episodes(mostRows)}, err
 }
 
 // stored reads what is stored: at most mostRows.
@@ -194,13 +198,12 @@ func (h *Handler) stored(ctx context.Context, prefix string) ([]view.Stored, err
 	return patiently(ctx, h, func(ctx context.Context) ([]view.Stored, error) { return view.AllStored(ctx, h.c, prefix, mostRows) })
 }
 
-func (h *Handler) apiStored(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) apiStored(r *http.Request, _ want) (any, error) {
 	all, err := h.stored(r.Context(), r.URL.Query().Get("prefix"))
-	if err != nil && len(all) == 0 {
-		h.failed(w, r, err)
-		return
+	if len(all) > 0 {
+		err = nil
 	}
-	answer(w, append([]view.Stored{}, all...))
+	return append([]view.Stored{}, all...), err
 }
 
 // check examines the backend, once in ten seconds for all visitors.
@@ -213,8 +216,8 @@ func (h *Handler) check() []interlock.Finding {
 	return found
 }
 
-func (h *Handler) apiChecks(w http.ResponseWriter, _ *http.Request) {
-	answer(w, append([]interlock.Finding{}, h.check()...))
+func (h *Handler) apiChecks(*http.Request, want) (any, error) {
+	return append([]interlock.Finding{}, h.check()...), nil
 }
 
 // metrics writes gauges of the locks, as Prometheus reads them.
@@ -226,11 +229,6 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_ = metrics.WriteQueues(w, s.Locks) // a reader that has gone needs no error
-}
-
-func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	writeJSON(w, v)
 }
 
 // writeJSON escapes what HTML or a terminal would read. A reader that has gone needs no error.

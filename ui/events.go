@@ -23,6 +23,17 @@ const sign = 15 * time.Second
 // apiEvents streams states: with name= of one lock, when it has changed, else of the locks that the query chooses, once a
 // second at most. With brief= only their times are sent: a page that shows them is asked for again.
 func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request, wants want) {
+	name, brief := r.URL.Query().Get("name"), r.URL.Query().Get("brief") != ""
+	h.stream(w, r, brief, func(ctx context.Context) iter.Seq2[any, error] {
+		if name != "" {
+			return h.follow(ctx, name, brief)
+		}
+		return h.list(ctx, wants)
+	})
+}
+
+// stream sends what states yields, or with brief its time.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, brief bool, states func(context.Context) iter.Seq2[any, error]) {
 	if h.streams.Add(1) > mostStreams {
 		h.streams.Add(-1)
 		h.refuse(w, r, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open already.", mostStreams))
@@ -42,12 +53,7 @@ func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request, wants want) 
 	})
 	defer alive.Wait()
 	defer cancel()
-	q := r.URL.Query()
-	states, brief := h.list(ctx, wants), q.Get("brief") != ""
-	if name := q.Get("name"); name != "" {
-		states = h.follow(ctx, name, brief)
-	}
-	for state, err := range states {
+	for state, err := range states(ctx) {
 		switch {
 		case err != nil:
 			s.event("away", map[string]string{"error": away(err).Error()})
@@ -59,12 +65,26 @@ func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request, wants want) 
 	}
 }
 
+// newsOf yields when a page of the program has changed, five times a second at most, and once a second.
+func newsOf(ctx context.Context, news func() <-chan struct{}) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		for changed := news(); yield(nil, nil) && backoff.Sleep(ctx, 200*time.Millisecond) == nil; changed = news() {
+			select {
+			case <-changed:
+			case <-time.After(800 * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
 // list yields the chosen locks, and an error while the backend does not answer.
 func (h *Handler) list(ctx context.Context, wants want) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		var last view.Sample
 		for going := true; going && ctx.Err() == nil; {
-			asking, cancel := context.WithTimeout(ctx, max(patience, 2*h.sampler.Rest()))
+			asking, cancel := context.WithTimeout(ctx, max(patience, 2*h.sampler.Last().Rest()))
 			sample, err := h.sampler.Next(asking, last.At)
 			cancel()
 			if err == nil {

@@ -24,7 +24,6 @@ type page struct {
 	Backend string
 	Changes bool
 	Outside bool // the visitor may not look: the page says nothing of the backend
-	Links   []Link
 	Pages   []Page
 	Own     bool   // this is one of Pages
 	Done    string // the result of a change
@@ -34,7 +33,7 @@ type page struct {
 
 func (h *Handler) page(r *http.Request, title string) page {
 	here := strings.TrimPrefix(r.URL.Path, "/")
-	return page{Title: title, Here: here, Backend: h.cfg.Backend, Changes: h.cfg.AllowChanges, Links: h.cfg.Links, Pages: h.cfg.Pages, Done: done[r.URL.Query().Get("done")]}
+	return page{Title: title, Here: here, Backend: h.cfg.Backend, Changes: h.cfg.AllowChanges, Pages: h.cfg.Pages, Done: changes[r.URL.Query().Get("done")].Done}
 }
 
 // failed says above a page why what it shows is old, or not whole.
@@ -294,7 +293,9 @@ func (h *Handler) showChecks(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) showOwn(own Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := h.page(r, own.Title)
-		p.Own, p.Stream = true, own.Stream
+		if p.Own = true; own.News != nil {
+			p.Stream = own.Path + "/events"
+		}
 		var b strings.Builder
 		if err := own.Main(&b, r); err != nil {
 			h.failed(w, r, err)

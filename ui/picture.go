@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 
 // picture is who waits for whom: boxes in columns, from who waits on the left to who waits for no other on the right.
 type picture struct {
-	Boxes         []box
+	Boxes         []*box
 	Arrows        []arrow
 	Width, Height int
 	Left          int // programs that are not shown
@@ -22,15 +21,33 @@ type box struct {
 	Owner string
 	X, Y  int
 	Stuck bool // in a deadlock
+
+	waits  []*box // for these
+	column int    // from the right; 0 until it is known
+	under  bool   // it is being found out
+}
+
+// place finds the column: one more than that of any box that is waited for. A way that comes back to itself is not followed.
+func (b *box) place() int {
+	if b.column == 0 {
+		b.under = true
+		column := 1
+		for _, to := range b.waits {
+			if !to.under {
+				column = max(column, to.place()+1)
+			}
+		}
+		b.column, b.under = column, false
+	}
+	return b.column
 }
 
 type arrow struct {
 	view.Wait
-	Path         string
-	LabelX       int
-	LabelY       int
-	Stuck        bool
-	Label, Title string
+	Path           string
+	LabelX, LabelY int
+	Stuck          bool
+	Label, Title   string
 }
 
 const (
@@ -42,8 +59,8 @@ const (
 	margin     = 20
 )
 
-// draw lays a picture out. Of too many programs it shows those with the most waiters.
-func draw(waits []view.Wait, deadlocks []interlock.Deadlock) picture {
+// draw lays a picture out. Of too many programs it shows those of deadlocks, and then those with the most waiters.
+func draw(waits []view.Wait, deadlocks []interlock.Deadlock) (p picture) {
 	stuck := map[[2]string]bool{}
 	for _, d := range deadlocks {
 		for i, w := range d.Waits {
@@ -55,104 +72,56 @@ func draw(waits []view.Wait, deadlocks []interlock.Deadlock) picture {
 			}
 		}
 	}
-	slices.SortStableFunc(waits, func(a, b view.Wait) int {
-		first := func(w view.Wait) int {
-			if stuck[[2]string{w.Waiter, w.Holder}] {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Compare(first(a), first(b))
-	})
-	var p picture
-	out := map[string][]string{} // whom each owner waits for
-	var owners []string
-	left := map[string]bool{}
-	for _, w := range waits {
-		for _, o := range []string{w.Waiter, w.Holder} {
-			if _, known := out[o]; !known {
-				if len(owners) == mostBoxes {
-					left[o] = true
-					continue
-				}
-				owners, out[o] = append(owners, o), nil
+	for _, first := range []bool{true, false} {
+		for _, w := range waits {
+			if a := (arrow{Wait: w, Stuck: stuck[[2]string{w.Waiter, w.Holder}]}); a.Stuck == first {
+				p.Arrows = append(p.Arrows, a)
 			}
 		}
-		if !left[w.Waiter] && !left[w.Holder] {
-			out[w.Waiter] = append(out[w.Waiter], w.Holder)
+	}
+	boxes, left := map[string]*box{}, map[string]bool{}
+	for _, a := range p.Arrows {
+		for _, o := range []string{a.Waiter, a.Holder} {
+			switch {
+			case boxes[o] != nil:
+			case len(boxes) == mostBoxes:
+				left[o] = true
+			default:
+				boxes[o] = &box{Owner: o}
+				p.Boxes = append(p.Boxes, boxes[o])
+			}
+		}
+		if from, to := boxes[a.Waiter], boxes[a.Holder]; from != nil && to != nil {
+			from.waits = append(from.waits, to)
+			from.Stuck, to.Stuck = from.Stuck || a.Stuck, to.Stuck || a.Stuck
 		}
 	}
 	p.Left = len(left)
-	columns := map[int][]string{}
-	rank := ranks(owners, out)
-	last := 0
-	for _, o := range owners {
-		columns[rank[o]] = append(columns[rank[o]], o)
-		last = max(last, rank[o])
+	last, high := 1, map[int]int{}
+	for _, b := range p.Boxes {
+		last = max(last, b.place())
 	}
-	at := map[string]box{}
-	for c, column := range columns {
-		for i, o := range column {
-			at[o] = box{Owner: o, X: margin + (last-c)*columnStep, Y: margin + i*rowStep}
-			p.Height = max(p.Height, at[o].Y+boxHeight+margin)
-		}
+	for _, b := range p.Boxes {
+		b.X, b.Y = margin+(last-b.column)*columnStep, margin+high[b.column]*rowStep
+		high[b.column]++
+		p.Height = max(p.Height, b.Y+boxHeight+margin)
 	}
-	p.Width = 2*margin + last*columnStep + boxWidth
-	for _, w := range waits {
-		from, known := at[w.Waiter]
-		to, also := at[w.Holder]
-		if !known || !also {
-			continue
-		}
-		a := arrow{Wait: w, Stuck: stuck[[2]string{w.Waiter, w.Holder}], Title: view.Plain(strings.Join(w.Locks[:min(len(w.Locks), 20)], ", "))}
-		a.Label = clip(w.Locks[0], 18)
-		if n := len(w.Locks) - 1; n > 0 {
+	p.Width = 2*margin + (last-1)*columnStep + boxWidth
+	p.Arrows = slices.DeleteFunc(p.Arrows, func(a arrow) bool { return left[a.Waiter] || left[a.Holder] })
+	for i := range p.Arrows {
+		a := &p.Arrows[i]
+		a.Title, a.Label = view.Plain(strings.Join(a.Locks[:min(len(a.Locks), 20)], ", ")), clip(a.Locks[0], 18)
+		if n := len(a.Locks) - 1; n > 0 {
 			a.Label += fmt.Sprintf(" +%d", n)
 		}
-		if a.Stuck {
-			from.Stuck, to.Stuck = true, true
-			at[w.Waiter] = from
-			box := at[w.Holder]
-			box.Stuck = true
-			at[w.Holder] = box
-		}
-		a.Path, a.LabelX, a.LabelY = curve(from, to)
+		a.Path, a.LabelX, a.LabelY = curve(boxes[a.Waiter], boxes[a.Holder])
 		p.Height = max(p.Height, a.LabelY+margin)
-		p.Arrows = append(p.Arrows, a)
-	}
-	for _, o := range owners {
-		p.Boxes = append(p.Boxes, at[o])
 	}
 	return p
 }
 
-// ranks is how far each owner is from one who waits for no other; a way that comes back to itself is not followed.
-func ranks(owners []string, out map[string][]string) map[string]int {
-	rank, under := map[string]int{}, map[string]bool{}
-	var of func(o string) int
-	of = func(o string) int {
-		if r, known := rank[o]; known {
-			return r
-		}
-		under[o] = true
-		r := 0
-		for _, to := range out[o] {
-			if !under[to] {
-				r = max(r, of(to)+1)
-			}
-		}
-		delete(under, o)
-		rank[o] = r
-		return r
-	}
-	for _, o := range owners {
-		of(o)
-	}
-	return rank
-}
-
 // curve goes from the right side of a box to the left side of another; one that leads back goes below both.
-func curve(from, to box) (path string, x, y int) {
+func curve(from, to *box) (path string, x, y int) {
 	y1, y2 := from.Y+boxHeight/2, to.Y+boxHeight/2
 	if from.X < to.X {
 		x1, x2 := from.X+boxWidth, to.X

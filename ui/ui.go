@@ -29,6 +29,7 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -64,15 +65,9 @@ type Config struct {
 	// Log is told of each change and each refusal. Nil: slog.Default.
 	Log *slog.Logger
 
-	// Links are added to the navigation of each page.
-	Links []Link
-
 	// Pages are shown beside the pages of this package.
 	Pages []Page
 }
-
-// Link is a place in the navigation. Its URL is relative to the page, or absolute.
-type Link struct{ Text, URL string }
 
 // Page is a page of the program that mounts the handler: behind the same checks as the other pages, and in their frame.
 type Page struct {
@@ -81,12 +76,12 @@ type Page struct {
 	// Main writes the middle of the page, as HTML.
 	Main func(w io.Writer, r *http.Request) error
 
+	// News returns a channel that is closed at the next change. The page shows itself anew then, five times a second at most,
+	// and once a second at least. Nil: it never does.
+	News func() <-chan struct{}
+
 	// Below serves what is below the page, such as /demo/change, where it sees /change. Nil: nothing is.
 	Below http.Handler
-
-	// Stream is the address of server-sent events, relative to the page. With each event "state" the page shows
-	// itself anew. "": it never does.
-	Stream string
 }
 
 // Handler serves the page. Its URLs are relative, so that it works below any prefix that is stripped.
@@ -139,16 +134,21 @@ func New(c *interlock.Client, cfg Config) *Handler {
 	m.HandleFunc("GET /checks", h.showChecks)
 	m.HandleFunc("GET /change", h.askChange)
 	m.HandleFunc("POST /change", h.change)
-	m.HandleFunc("GET /api/locks", h.choosing(100, h.apiLocks))
-	m.HandleFunc("GET /api/locks/{name...}", h.apiLock)
-	m.HandleFunc("GET /api/waits", h.apiWaits)
-	m.HandleFunc("GET /api/longest", h.apiLongest)
-	m.HandleFunc("GET /api/stored", h.apiStored)
-	m.HandleFunc("GET /api/checks", h.apiChecks)
+	m.HandleFunc("GET /api/locks", h.answers(h.apiLocks))
+	m.HandleFunc("GET /api/locks/{name...}", h.answers(h.apiLock))
+	m.HandleFunc("GET /api/waits", h.answers(h.apiWaits))
+	m.HandleFunc("GET /api/longest", h.answers(h.apiLongest))
+	m.HandleFunc("GET /api/stored", h.answers(h.apiStored))
+	m.HandleFunc("GET /api/checks", h.answers(h.apiChecks))
 	m.HandleFunc("GET /api/events", h.choosing(100, h.apiEvents))
 	m.HandleFunc("GET /metrics", h.metrics)
 	for _, own := range cfg.Pages {
 		m.HandleFunc("GET /"+own.Path, h.showOwn(own))
+		if own.News != nil {
+			m.HandleFunc("GET /"+own.Path+"/events", func(w http.ResponseWriter, r *http.Request) {
+				h.stream(w, r, true, func(ctx context.Context) iter.Seq2[any, error] { return newsOf(ctx, own.News) })
+			})
+		}
 		if own.Below != nil {
 			m.Handle("/"+own.Path+"/", http.StripPrefix("/"+own.Path, own.Below))
 		}

@@ -448,13 +448,14 @@ func TestAStreamTellsOfChanges(t *testing.T) {
 func TestPagesOfTheProgramAreBehindTheSameChecks(t *testing.T) {
 	below := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "below at "+r.URL.Path) })
 	w := serve(t, Config{Token: "a long token", Pages: []Page{
-		{Path: "own", Title: "Our page", Stream: "own/events", Below: below, Main: func(w io.Writer, _ *http.Request) error {
+		{Path: "own", Title: "Our page", News: func() <-chan struct{} { return nil }, Below: below, Main: func(w io.Writer, _ *http.Request) error {
 			_, err := io.WriteString(w, "<p>ours</p>")
 			return err
 		}},
 		{Path: "alone", Title: "Alone", Main: func(io.Writer, *http.Request) error { return interlock.ErrUnavailable }},
 	}})
 	w.want(401, "GET", "/own", nil)
+	w.want(401, "GET", "/own/events", nil)
 	w.want(401, "POST", "/own/do", url.Values{})
 	w.want(403, "POST", "/own/do", url.Values{}, bearer("a long token"), header("Sec-Fetch-Site", "cross-site"))
 	if text := w.want(200, "POST", "/own/do", url.Values{}, bearer("a long token")); text != "below at /do" {
@@ -468,4 +469,5 @@ func TestPagesOfTheProgramAreBehindTheSameChecks(t *testing.T) {
 	}
 	w.want(503, "GET", "/alone", nil, bearer("a long token"))
 	w.want(404, "GET", "/alone/x", nil, bearer("a long token"))
+	w.want(404, "GET", "/alone/events", nil, bearer("a long token"))
 }

@@ -127,11 +127,7 @@ func longerFirst(a, b Episode) int {
 func (h *History) Look(q interlock.Queue, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	begun := !h.since.IsZero()
-	if !begun {
-		h.since = at
-	}
-	h.grants(q, at, begun)
+	h.compare([]interlock.Queue{q}, at, func(string) bool { return false })
 }
 
 // Since is the time of the first sample.
@@ -141,32 +137,36 @@ func (h *History) Since() time.Time {
 	return h.since
 }
 
-// add compares a sample with what is known. What may be missing from a sample has not ended.
+// add takes a sample in. What may be missing from it has not ended.
 func (h *History) add(s Sample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first := h.since.IsZero()
-	if first {
-		h.since = s.At
+	h.compare(s.Locks, s.At, func(name string) bool { return s.Err == nil && (!s.More || name < s.Locks[len(s.Locks)-1].Name) })
+	h.forget()
+}
+
+// compare compares locks with what is known. Whole says which others are not in use.
+func (h *History) compare(locks []interlock.Queue, at time.Time, whole func(name string) bool) {
+	begun := !h.since.IsZero()
+	if !begun {
+		h.since = at
 	}
-	whole := func(name string) bool { return s.Err == nil && (!s.More || name < s.Locks[len(s.Locks)-1].Name) }
 	seen, pairs := map[string]bool{}, map[pair]bool{}
-	for _, q := range s.Locks {
+	for _, q := range locks {
 		seen[q.Name] = true
-		h.grants(q, s.At, !first)
-		h.waits(q, s.At, !first, pairs)
+		h.grants(q, at, begun)
+		h.waits(q, at, begun, pairs)
 	}
 	for name, p := range h.locks {
 		if !seen[name] && len(p.held) > 0 && whole(name) {
-			h.grants(interlock.Queue{Name: name}, s.At, true)
+			h.grants(interlock.Queue{Name: name}, at, true)
 		}
 	}
 	for of, e := range h.going {
-		if !pairs[of] && whole(of.name) {
+		if !pairs[of] && (seen[of.name] || whole(of.name)) {
 			h.endEpisode(of, e)
 		}
 	}
-	h.forget()
 }
 
 func (h *History) grants(q interlock.Queue, at time.Time, begun bool) {
@@ -236,7 +236,7 @@ func (h *History) waits(q interlock.Queue, at time.Time, begun bool, pairs map[p
 		e := h.going[of]
 		if e == nil {
 			if len(h.going) >= mostPairs {
-				return
+				continue
 			}
 			e = &Episode{Name: q.Name, Waiter: m, Blocker: blocker, From: at, Going: true, Begun: begun}
 			h.going[of] = e

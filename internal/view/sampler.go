@@ -26,11 +26,9 @@ const MostLocks = 20_000
 
 // Sampler lists the locks of a backend for all who look. Without calls it does nothing.
 //
-// A list is shared: it is at most Every old, or nine times as old as it took to make, so that a backend with very many
+// A list is shared: it is at most a second old, or nine times as old as it took to make, so that a backend with very many
 // locks is not read for more than a tenth of the time, however many look.
 type Sampler struct {
-	Every time.Duration // between two samples, at least; one second if it is 0
-
 	c       *interlock.Client
 	prefix  string
 	history *History
@@ -47,17 +45,8 @@ func NewSampler(c *interlock.Client, prefix string, history *History) *Sampler {
 	return &Sampler{c: c, prefix: prefix, history: history, turn: make(chan struct{}, 1)}
 }
 
-// rest is how long a sample is new.
-func (s *Sampler) rest(last Sample) time.Duration {
-	every := s.Every
-	if every == 0 {
-		every = time.Second
-	}
-	return max(every, 9*last.Took)
-}
-
-// Rest is how long the latest sample is new.
-func (s *Sampler) Rest() time.Duration { return s.rest(s.Last()) }
+// Rest is how long a sample is new.
+func (s Sample) Rest() time.Duration { return max(time.Second, 9*s.Took) }
 
 // Last is the latest sample; its At is zero if there is none.
 func (s *Sampler) Last() Sample {
@@ -73,8 +62,7 @@ func (s *Sampler) Next(ctx context.Context, after time.Time) (Sample, error) {
 	var outage error
 	for {
 		last := s.Last()
-		wait := s.rest(last) - time.Since(last.At)
-		if !last.At.IsZero() && wait > 0 {
+		if wait := last.Rest() - time.Since(last.At); wait > 0 {
 			if last.At.After(after) {
 				return last, nil
 			}

@@ -62,7 +62,7 @@ type world struct {
 	url string
 }
 
-func newWorld(t *testing.T) *world { return &world{t, t.TempDir(), "sqlite:locks.db?ttl=4s"} }
+func newWorld(t *testing.T) *world { return &world{t, t.TempDir(), "sqlite:locks.db?ttl=15s"} }
 
 // command makes a command that uses the backend.
 func (w *world) command(args ...string) *exec.Cmd {

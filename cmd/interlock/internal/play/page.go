@@ -3,7 +3,6 @@ package play
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 	"html/template"
 	"io"
 	"net/http"
@@ -30,89 +29,58 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 func (p *Play) Page() ui.Page {
 	m := http.NewServeMux()
 	m.HandleFunc("POST /strike", p.serveStrike)
-	m.HandleFunc("GET /events", p.serveEvents)
 	m.HandleFunc("GET /play.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(style)
 	})
-	return ui.Page{Path: "demo", Title: "Demo", Main: func(w io.Writer, _ *http.Request) error { return page.Execute(w, p.view()) }, Stream: "demo/events", Below: m}
-}
-
-// row is a worker as the page shows it.
-type row struct {
-	worked
-	PID   int
-	Place int // of its token
-	Left  time.Duration
-	Share float64 // of the TTL, in percent
+	return ui.Page{Path: "demo", Title: "Demo", Main: p.write, News: p.changed, Below: m}
 }
 
 // State says what a worker does, and what has happened to it.
-func (r row) State() string {
-	does := map[step]string{"": "starts", waits: "waits", holds: "holds, works", lost: "knows that the lock is lost"}[r.Step]
-	switch r.Trouble {
+func (w *worked) State() string {
+	does := map[step]string{"": "starts", waits: "waits", holds: "holds, works", lost: "knows that the lock is lost"}[w.Step]
+	switch w.Trouble {
 	case crash:
 		return "crashed"
 	case halt:
 		return "stopped"
 	case cut:
-		return "cut off, " + cmp.Or(does, string(r.Step))
+		return "cut off, " + cmp.Or(does, string(w.Step))
 	}
-	return cmp.Or(does, string(r.Step))
+	return cmp.Or(does, string(w.Step))
 }
 
 // Class is the style of the state.
-func (r row) Class() string {
+func (w *worked) Class() string {
 	switch {
-	case r.Trouble == crash:
+	case w.Trouble == crash:
 		return "fail"
-	case r.Trouble != "":
+	case w.Trouble != "":
 		return "warn"
-	case r.Step == holds:
+	case w.Step == holds:
 		return "ok"
 	}
 	return ""
 }
 
-// written is a write with the places of its tokens.
-type written struct {
-	write
-	Place, SeenPlace int
-}
+// Share is what is left of the TTL, in percent.
+func (w *worked) Share() float64 { return min(100, 100*max(0, w.Left.Seconds())/ttl.Seconds()) }
 
-// view is what the page shows.
-type view struct {
-	Workers                 []row
-	Holder                  int
-	Writes                  []written
-	Seen, Accepted, Refused int // Seen is the place of a token
-	CanStop                 bool
-	Lock                    string
-	Crashed, Stopped, Away  time.Duration
-}
-
-func (p *Play) view() view {
+// write writes the page.
+func (p *Play) write(to io.Writer, _ *http.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	v := view{
-		Seen: p.place(p.seen), Accepted: p.counts[accepted], Refused: p.counts[refused],
-		CanStop: canStop, Lock: lockName, Crashed: crashed, Stopped: stopped, Away: away,
-	}
+	var holder *worked
 	for _, w := range p.workers {
-		r := row{worked: *w, Place: p.place(w.Token), Left: time.Until(w.Deadline)}
-		r.Share = min(100, 100*max(0, r.Left.Seconds())/ttl.Seconds())
-		if w.Process != nil {
-			r.PID = w.Process.Pid
+		if w.Left = time.Until(w.Deadline); w.Step == holds && w.Left > 0 {
+			holder = w
 		}
-		if r.Step == holds && r.Left > 0 {
-			v.Holder = r.Number
-		}
-		v.Workers = append(v.Workers, r)
 	}
-	for _, w := range p.writes {
-		v.Writes = append(v.Writes, written{w, p.place(w.Token), p.place(w.Seen)})
-	}
-	return v
+	return page.Execute(to, map[string]any{
+		"Workers": p.workers, "Holder": holder, "Writes": p.writes, "Place": p.place,
+		"Seen": p.seen, "Accepted": p.counts[accepted], "Refused": p.counts[refused],
+		"CanStop": canStop, "Lock": lockName, "Crashed": crashed, "Stopped": stopped, "Away": away,
+	})
 }
 
 // serveStrike does what a button says.
@@ -132,28 +100,9 @@ func (p *Play) serveStrike(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// serveEvents tells the page to show itself anew: after changes, five times a second at most, and once a second.
-func (p *Play) serveEvents(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	control := http.NewResponseController(w)
-	for {
-		p.mu.Lock()
-		news := p.news
-		p.mu.Unlock()
-		_ = control.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		if _, err := fmt.Fprint(w, "event: state\ndata: {}\n\n"); err != nil || control.Flush() != nil {
-			return
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-time.After(200 * time.Millisecond):
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-news:
-		case <-time.After(time.Second):
-		}
-	}
+// changed is closed at the next change.
+func (p *Play) changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.news
 }

@@ -61,7 +61,8 @@ type worked struct {
 	Trouble  string // the strike that it suffers from
 	Token    uint64
 	Deadline time.Time
-	Process  *os.Process // nil while there is none
+	Left     time.Duration // until the deadline, when the page was written last
+	Process  *os.Process   // nil while there is none
 	orders   io.Writer
 }
 
