@@ -63,7 +63,7 @@ func (o *options) named() (flags []string) {
 	for _, f := range []struct {
 		flag  string
 		given bool
-	}{{"--local", o.local}, {"--url", o.url != ""}, {"--url-file", o.urlFile != ""}, {"--context", o.context != ""}} {
+	}{{"--local", o.local}, {"--url", len(o.urls) > 0}, {"--url-file", len(o.urlFiles) > 0}, {"--context", o.context != ""}} {
 		if f.given {
 			flags = append(flags, f.flag)
 		}
@@ -79,10 +79,10 @@ func (o *options) find(ctx context.Context) (backend, error) {
 		return ofContext(ctx, o.context)
 	case o.local:
 		return ownFile("--local")
-	case o.url != "":
-		return backend{url: o.url, source: "--url"}, nil
-	case o.urlFile != "":
-		return namedFile(ctx, "--url-file", o.urlFile)
+	case len(o.urls) > 0:
+		return backend{url: o.urls[len(o.urls)-1], source: "--url"}, nil
+	case len(o.urlFiles) > 0:
+		return namedFile(ctx, "--url-file", o.urlFiles[len(o.urlFiles)-1])
 	}
 	if s := os.Getenv(urlVariable); s != "" {
 		return backend{url: s, source: urlVariable}, nil
@@ -101,6 +101,25 @@ func (o *options) find(ctx context.Context) (backend, error) {
 		b.silent = true
 	}
 	return b, b.nested()
+}
+
+// backends are all that the flags name, or the one of other commands.
+func (o *options) backends(ctx context.Context) (all []backend, err error) {
+	if o.local || o.context != "" || len(o.urls)+len(o.urlFiles) < 2 {
+		b, err := o.backend(ctx)
+		return []backend{b}, err
+	}
+	for _, url := range o.urls {
+		all = append(all, backend{url: url, source: "--url"})
+	}
+	for _, file := range o.urlFiles {
+		b, err := namedFile(ctx, "--url-file", file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
 }
 
 // readURL reads a URL from a file: "" if there is none in it. Ctx ends the read of a pipe, or of another file

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,30 +15,38 @@ import (
 // mostOffers is how many words the shell gets to choose from.
 const mostOffers = 100
 
-// offer asks the backend for the words that an argument may be completed to; a tab is before what
-// one means. It is given little time, and nothing is said if it does not answer: who types cannot
-// read that. A word that is not tame is left out.
-func (o *options) offer(cmd *cobra.Command, begin string, words func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error]) (found []cobra.Completion, _ cobra.ShellCompDirective) {
-	cmd.SetErr(io.Discard)
-	_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) error {
-		offered := map[string]bool{}
-		for w, err := range words(ctx, c) {
-			if err != nil || len(found) == mostOffers {
-				return err
-			}
-			word, meaning, described := strings.Cut(w, "\t")
-			if !strings.HasPrefix(word, begin) || !tame(word) || offered[word] {
-				continue
-			}
-			offered[word] = true
-			if described {
-				word = cobra.CompletionWithDesc(word, tamed(meaning))
-			}
-			found = append(found, word)
+// words yields the words that an argument may be completed to, behind args; a tab is before what one means.
+type words = func(ctx context.Context, c *interlock.Client, args []string, begin string, yield func(string, error) bool)
+
+// completes offers words for so many arguments; then comes what is next. The backend is given little time, and nothing is
+// said if it does not answer: who types cannot read that. A word that is not tame is left out.
+func (o *options) completes(most int, next cobra.ShellCompDirective, words words) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, next
 		}
-		return nil
-	})
-	return found, cobra.ShellCompDirectiveNoFileComp
+		cmd.SetErr(io.Discard)
+		offered := map[string]bool{}
+		_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) (failed error) {
+			words(ctx, c, args, begin, func(w string, err error) bool {
+				if failed = err; err != nil || len(found) == mostOffers {
+					return false
+				}
+				word, meaning, described := strings.Cut(w, "\t")
+				if !strings.HasPrefix(word, begin) || !tame(word) || offered[word] {
+					return true
+				}
+				offered[word] = true
+				if described {
+					word = cobra.CompletionWithDesc(word, tamed(meaning))
+				}
+				found = append(found, word)
+				return true
+			})
+			return failed
+		})
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // Shells put what words have in common into the line, some with their descriptions and not always
@@ -74,28 +81,14 @@ func tamed(text string) string {
 // completeNames offers the names of locks that are in use; what comes behind the name is for
 // the shell to complete.
 func completeNames(o *options) cobra.CompletionFunc {
-	return o.completes(1, cobra.ShellCompDirectiveDefault, func(ctx context.Context, c *interlock.Client, _ []string, begin string) iter.Seq2[string, error] {
-		return locks(ctx, c, begin, func(interlock.Queue) bool { return true })
-	})
+	return o.completes(1, cobra.ShellCompDirectiveDefault, namesOf(nil))
 }
 
-// completes offers words for so many arguments; then comes what is next.
-func (o *options) completes(most int, next cobra.ShellCompDirective, words func(ctx context.Context, c *interlock.Client, args []string, begin string) iter.Seq2[string, error]) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) >= most {
-			return nil, next
-		}
-		return o.offer(cmd, begin, func(ctx context.Context, c *interlock.Client) iter.Seq2[string, error] {
-			return words(ctx, c, args, begin)
-		})
-	}
-}
-
-// locks yields the names of the wanted locks.
-func locks(ctx context.Context, c *interlock.Client, begin string, wanted func(interlock.Queue) bool) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+// namesOf yields the names of locks that have wanted members; nil: of all.
+func namesOf(wanted func(interlock.Member) bool) words {
+	return func(ctx context.Context, c *interlock.Client, _ []string, begin string, yield func(string, error) bool) {
 		for q, err := range c.Admin().Queues(ctx, begin) {
-			if (err != nil || wanted(q)) && !yield(q.Name, err) {
+			if (err != nil || wanted == nil || slices.ContainsFunc(slices.Concat(q.Holders, q.Waiters), wanted)) && !yield(q.Name, err) {
 				return
 			}
 		}
@@ -104,12 +97,10 @@ func locks(ctx context.Context, c *interlock.Client, begin string, wanted func(i
 
 // completeStored offers the names of what is stored of one kind.
 func completeStored(o *options, kind string) cobra.CompletionFunc {
-	return o.completes(1, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, _ []string, begin string) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			for s, err := range c.Admin().Stored(ctx, begin) {
-				if (err != nil || s.Kind == kind) && !yield(s.Name, err) {
-					return
-				}
+	return o.completes(1, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, _ []string, begin string, yield func(string, error) bool) {
+		for s, err := range c.Admin().Stored(ctx, begin) {
+			if (err != nil || s.Kind == kind) && !yield(s.Name, err) {
+				return
 			}
 		}
 	})
@@ -129,21 +120,20 @@ func completeFixed(o *options) cobra.CompletionFunc {
 
 // completeIDs offers the names of locks that have such members, and then the IDs of these.
 func completeIDs(o *options, wanted func(interlock.Member) bool) cobra.CompletionFunc {
-	return o.completes(2, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, args []string, begin string) iter.Seq2[string, error] {
+	return o.completes(2, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, args []string, begin string, yield func(string, error) bool) {
 		if len(args) == 0 {
-			return locks(ctx, c, begin, func(q interlock.Queue) bool { return slices.ContainsFunc(slices.Concat(q.Holders, q.Waiters), wanted) })
+			namesOf(wanted)(ctx, c, args, begin, yield)
+			return
 		}
-		return func(yield func(string, error) bool) {
-			q, err := c.Admin().Queue(ctx, args[0])
-			short := shortIDs(q)
-			for _, m := range slices.Concat(q.Holders, q.Waiters) {
-				what := "holds: "
-				if m.Token == 0 {
-					what = "waits: "
-				}
-				if wanted(m) && !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), err) {
-					return
-				}
+		q, err := c.Admin().Queue(ctx, args[0])
+		short := shortIDs(q)
+		for _, m := range slices.Concat(q.Holders, q.Waiters) {
+			what := "holds: "
+			if m.Token == 0 {
+				what = "waits: "
+			}
+			if wanted(m) && !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), err) {
+				return
 			}
 		}
 	})

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"io"
-	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: whoever presses Tab in bash runs nothing that stands in a name.
@@ -25,14 +25,10 @@ func TestCompletionRunsNothing(t *testing.T) {
 	t.Parallel()
 	url, dir := testURL(t, ""), t.TempDir()
 	c, err := interlock.Open(t.Context(), url, interlock.TTL(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer c.Close()
 	for _, name := range []string{"a$(touch ran)1", "a$(touch ran)2", "b`touch ran`1", "b`touch ran`2", "c-1", "c-2"} {
-		if err := acquire(t, c.Mutex(name)); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, acquire(t, c.Mutex(name)))
 	}
 	// The package bash-completion has more of _init_completion than is needed here.
 	rc := filepath.Join(dir, "rc")
@@ -40,16 +36,11 @@ func TestCompletionRunsNothing(t *testing.T) {
 eval "$(interlock completion bash)"
 PS1='READY'
 `), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	env := append(cli(t, url).Env, "TERM=dumb", "HISTFILE=")
 	bash := exec.Command("bash", "--noprofile", "--rcfile", rc, "-i")
 	bash.Dir, bash.Env = dir, env
-	tty, err := pty.Start(bash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tty := errtest.Must(pty.Start(bash))(t)
 	defer func() {
 		_ = bash.Process.Kill()
 		_ = bash.Wait()
@@ -77,18 +68,16 @@ PS1='READY'
 func TestOnlyTameWordsAreOffered(t *testing.T) {
 	t.Parallel()
 	offered := func(words ...string) []string {
-		o := &options{url: testURL(t, "")}
+		o := &options{urls: []string{testURL(t, "")}}
 		cmd := newLs(o)
 		cmd.SetContext(t.Context())
-		found, _ := o.offer(cmd, "", func(context.Context, *interlock.Client) iter.Seq2[string, error] {
-			return func(yield func(string, error) bool) {
-				for _, w := range words {
-					if !yield(w, nil) {
-						return
-					}
+		found, _ := o.completes(1, 0, func(_ context.Context, _ *interlock.Client, _ []string, _ string, yield func(string, error) bool) {
+			for _, w := range words {
+				if !yield(w, nil) {
+					return
 				}
 			}
-		})
+		})(cmd, nil, "")
 		return found
 	}
 	tame := []string{"a", "jobs/a.b-c_d:e@f+g=h,i%j", ".a", "_a", "0a", "größe", "वर्ग", "名前"}

@@ -38,32 +38,6 @@ type byJSON struct {
 	Token uint64 `json:"token,string,omitzero"` // of a holder
 }
 
-// backends are those that the flags of doctor name, or the one of all commands.
-func (o *options) backends(ctx context.Context, cmd *cobra.Command, urls, files []string) (all []backend, err error) {
-	if given := o.named(); len(given) > 0 && len(urls)+len(files) > 0 {
-		return nil, usage("%s excludes --url and --url-file", given[0])
-	}
-	for _, url := range urls {
-		if url == "" {
-			return nil, usage("--url is empty")
-		}
-		warnOfPs(cmd, "--url", url, ": take --url-file or "+urlVariable)
-		all = append(all, backend{url: url, source: "--url"})
-	}
-	for _, file := range files {
-		b, err := namedFile(ctx, "--url-file", file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, b)
-	}
-	if len(all) > 0 {
-		return all, nil
-	}
-	b, err := o.backend(ctx)
-	return []backend{b}, err
-}
-
 // deadlocks looks for deadlocks over all the backends.
 func (o *options) deadlocks(ctx context.Context, cmd *cobra.Command, backends []backend) error {
 	opening, cancel := answering(ctx, patience)

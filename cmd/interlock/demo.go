@@ -20,7 +20,6 @@ func newDemo(o *options) *cobra.Command {
 func newFlashSale(o *options) *cobra.Command {
 	var (
 		c    flashsale.Config
-		urls []string
 		stop bool
 		kill bool
 	)
@@ -64,7 +63,8 @@ none. The shop's tables are in SQLite files, or on the server of
 			case kill:
 				c.Strike = flashsale.Kill
 			}
-			if err := o.saleURLs(cmd, urls, &c); err != nil {
+			var err error
+			if c.URLs, err = o.saleURLs(ctx); err != nil {
 				return err
 			}
 			w := unfiltered(cmd.ErrOrStderr())
@@ -103,7 +103,6 @@ none. The shop's tables are in SQLite files, or on the server of
 	cmd.Flags().StringSliceVar(&c.Strategies, "strategy", nil, "only this strategy (repeatable; default all, lua only on Redis)")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop a worker past its lease, in the middle of a sale, and continue it")
 	cmd.Flags().BoolVar(&kill, "kill", false, "kill a worker while it holds the lock, or its entries of the Stream (lua)")
-	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend of the locks (repeatable: mutex on each of them)")
 	cmd.Flags().StringVar(&c.Database, "database", "", "the `URL` of a PostgreSQL, MySQL or MariaDB server for the shop")
 	cmd.Flags().StringVar(&c.Dir, "dir", "", "keep the SQLite files in a new folder here")
 	return cmd
@@ -118,29 +117,20 @@ func strategies() string {
 	return b.String()
 }
 
-// saleURLs says where the locks of a sale are. Unlike those of other commands, they are not
+// saleURLs are where the locks of a sale are. Unlike those of other commands, they are not
 // where INTERLOCK_URL says: a demonstration does not go to a backend that nobody named.
-func (o *options) saleURLs(cmd *cobra.Command, urls []string, c *flashsale.Config) error {
-	for _, url := range urls {
-		if url == "" {
-			return usage("--url is empty")
-		}
-		warnOfPs(cmd, "--url", url, ": take --url-file")
+func (o *options) saleURLs(ctx context.Context) (urls []string, err error) {
+	if o.local {
+		return nil, usage("the locks of the sale are in a file of their own: leave --local out")
 	}
-	c.URLs = urls
-	switch given := o.named(); {
-	case o.local:
-		return usage("the locks of the sale are in a file of their own: leave --local out")
-	case len(urls) > 0 && len(given) > 0:
-		return usage("--url and %s exclude each other", given[0])
-	case len(given) > 0:
-		b, err := o.backend(cmd.Context())
-		if err != nil {
-			return err
-		}
-		c.URLs = []string{b.url}
+	if len(o.named()) == 0 {
+		return nil, nil
 	}
-	return nil
+	backends, err := o.backends(ctx)
+	for _, b := range backends {
+		urls = append(urls, b.url)
+	}
+	return urls, err
 }
 
 // progressLine shows on a terminal how far the sale is; elsewhere a line for

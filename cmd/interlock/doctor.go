@@ -13,10 +13,7 @@ import (
 )
 
 func newDoctor(o *options) *cobra.Command {
-	var (
-		deadlocks   bool
-		urls, files []string
-	)
+	var deadlocks bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check that the backend can be reached and keeps its promises",
@@ -39,7 +36,7 @@ deadlock.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			backends, err := o.backends(ctx, cmd, urls, files)
+			backends, err := o.backends(ctx)
 			switch {
 			case err != nil:
 				return err
@@ -73,8 +70,6 @@ deadlock.`,
 		},
 	}
 	cmd.Flags().BoolVar(&deadlocks, "deadlocks", false, "look for those who wait for each other for ever")
-	cmd.Flags().StringArrayVar(&urls, "url", nil, "backend, such as sqlite:///var/lib/locks.db (with --deadlocks repeatable)")
-	cmd.Flags().StringArrayVar(&files, "url-file", nil, "`file` whose first line, but for comments, is the backend's URL (with --deadlocks repeatable)")
 	return cmd
 }
 

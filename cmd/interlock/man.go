@@ -96,7 +96,7 @@ func (p *page) flags(set *pflag.FlagSet) {
 		if value != "" {
 			names += " \\fI" + roff(value) + "\\fR"
 		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "-1" {
+		if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" && f.DefValue != "-1" {
 			usage += " (default " + f.DefValue + ")"
 		}
 		p.line(".TP\n%s\n%s", names, roff(usage))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,13 +14,13 @@ import (
 
 // options are the flags of every command.
 type options struct {
-	url     string
-	urlFile string
-	local   bool
-	context string
-	json    bool
-	form    string  // -o: "", wide, or name
-	found   backend // see options.backend
+	urls     []string // of commands with one backend the last counts, as of all flags; see options.backends
+	urlFiles []string
+	local    bool
+	context  string
+	json     bool
+	form     string  // -o: "", wide, or name
+	found    backend // see options.backend
 }
 
 func init() { cobra.EnableCommandSorting = false } // a newcomer reads the first lines
@@ -49,12 +50,17 @@ belongs into a file: ps shows that of --url to everybody.
 		SilenceUsage:  true,
 		Args:          noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"url", "url-file", "context"} {
-				if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
-					return usage("--%s is empty", name)
-				}
+			switch {
+			case slices.Contains(o.urls, ""):
+				return usage("--url is empty")
+			case slices.Contains(o.urlFiles, ""):
+				return usage("--url-file is empty")
+			case cmd.Flags().Changed("context") && o.context == "":
+				return usage("--context is empty")
 			}
-			warnOfPs(cmd, "--url", o.url, ": take --url-file or "+urlVariable)
+			for _, url := range o.urls {
+				warnOfPs(cmd, "--url", url, ": take --url-file")
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,8 +68,8 @@ belongs into a file: ps shows that of --url to everybody.
 			return &exitError{code: exitUsage}
 		},
 	}
-	root.PersistentFlags().StringVar(&o.url, "url", "", "backend, such as sqlite:///var/lib/locks.db")
-	root.PersistentFlags().StringVar(&o.urlFile, "url-file", "", "`file` whose first line, but for comments, is the backend's URL")
+	root.PersistentFlags().StringArrayVar(&o.urls, "url", nil, "the `URL` of the backend, such as sqlite:///var/lib/locks.db")
+	root.PersistentFlags().StringArrayVar(&o.urlFiles, "url-file", nil, "`file` whose first line, but for comments, is the backend's URL")
 	root.PersistentFlags().StringVar(&o.context, "context", "", "the backend whose URL is in the file `NAME`.url: see interlock help")
 	_ = root.RegisterFlagCompletionFunc("context", completeContexts)
 	root.PersistentFlags().BoolVar(&o.local, "local", false, "the file of this user on this machine is the backend that is meant")
