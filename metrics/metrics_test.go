@@ -33,9 +33,7 @@ func client(t *testing.T, w *memlock.World, opts ...interlock.ClientOption) (*in
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 }
 
 func text(m *metrics.Metrics) string {

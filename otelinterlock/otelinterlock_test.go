@@ -56,10 +56,7 @@ func watch(t *testing.T, opts ...otelinterlock.Option) *seen {
 func (s *seen) client(w *memlock.World, opts ...interlock.ClientOption) (*interlock.Client, *memlock.Faults) {
 	s.t.Helper()
 	d := w.Driver()
-	c, err := interlock.New(context.Background(), d, append(opts, s.option)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := errtest.Must(interlock.New(context.Background(), d, append(opts, s.option)...))(s.t)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c, d.Faults()
 }
@@ -110,9 +107,7 @@ func (s *seen) want(want map[string]float64) {
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 }
 
 // attributesOf shows those of a span.

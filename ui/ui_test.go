@@ -47,10 +47,7 @@ func serve(t *testing.T, cfg Config) world {
 
 func (w world) acquire(name string) *interlock.Lease {
 	w.t.Helper()
-	lease, err := w.c.Mutex(name, interlock.Note("note "+hostile)).Acquire(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	lease := errtest.Must(w.c.Mutex(name, interlock.Note("note "+hostile)).Acquire(w.t.Context()))(w.t)
 	w.t.Cleanup(func() { lease.Release() })
 	return lease
 }
@@ -58,25 +55,16 @@ func (w world) acquire(name string) *interlock.Lease {
 // ask sends a request, and returns the answer with its text. It follows no redirection.
 func (w world) ask(method, path string, form url.Values, change ...func(*http.Request)) (*http.Response, string) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.URL+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := errtest.Must(http.NewRequestWithContext(w.t.Context(), method, w.URL+path, strings.NewReader(form.Encode())))(w.t)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for _, f := range change {
 		f(r)
 	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	answer := errtest.Must(http.DefaultTransport.RoundTrip(r))(w.t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := errtest.Must(io.ReadAll(answer.Body))(w.t)
 	return answer, string(text)
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a signal that ends a command which waits leaves nothing in line.
@@ -38,21 +40,11 @@ func TestASignalThatEndsAWaitLeavesNothing(t *testing.T) {
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, unix.Mkfifo(path, 0o600))
+	pipe := errtest.Must(os.OpenFile(path, os.O_RDWR, 0))(t)
 	t.Cleanup(func() { pipe.Close() })
-	size, err := unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pipe.Write(make([]byte, size)); err != nil {
-		t.Fatal(err)
-	}
+	size := errtest.Must(unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0))(t)
+	errtest.Must(pipe.Write(make([]byte, size)))(t)
 	return pipe
 }
 

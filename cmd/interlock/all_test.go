@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -40,10 +41,7 @@ func TestAMultiLockOverFourBackendsLeavesNothingLocked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(2*time.Minute))
 	defer cancel()
 	open := func(url string) *interlock.Client {
-		c, err := interlock.Open(ctx, url+"ttl=3s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.Open(ctx, url+"ttl=3s"))(t)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -57,10 +55,7 @@ func TestAMultiLockOverFourBackendsLeavesNothingLocked(t *testing.T) {
 
 	acquire := func(l *interlock.Lock) *interlock.Lease {
 		t.Helper()
-		lease, err := l.Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := errtest.Must(l.Acquire(ctx))(t)
 		return lease
 	}
 	lostAndFree := func(lease *interlock.Lease) {
@@ -74,9 +69,7 @@ func TestAMultiLockOverFourBackendsLeavesNothingLocked(t *testing.T) {
 			t.Fatalf("released: %v", err)
 		}
 		next := acquire(otherwise)
-		if err := next.Release(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, next.Release())
 	}
 	for _, order := range permutations(len(all)) {
 		lease := acquire(whole)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -67,14 +68,10 @@ func (s *started) begin() {
 	}
 	s.Dir = s.t.TempDir()
 	status, err := os.Create(filepath.Join(s.Dir, "status"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	errtest.None(s.t, err)
 	defer status.Close()
 	s.ExtraFiles = []*os.File{status}
-	if err := s.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	errtest.None(s.t, s.Start())
 	s.over = make(chan struct{})
 	go func() {
 		s.err = s.Wait()
@@ -114,9 +111,7 @@ func (s *started) has(name string) {
 // touch makes a file that the job waits for.
 func (s *started) touch(name string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.Dir, name), nil, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	errtest.None(s.t, os.WriteFile(filepath.Join(s.Dir, name), nil, 0o600))
 }
 
 // says waits until the command has complained so.
@@ -266,9 +261,7 @@ func TestAWaitTellsWhatTheBackendRefuses(t *testing.T) {
 	s := redistest.Start(t)
 	url := s.URL() + "?" + longTTL
 	holds(t, url, "other")
-	if _, err := s.Do("CONFIG", "SET", "min-replicas-to-write", "1"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Do("CONFIG", "SET", "min-replicas-to-write", "1"))(t)
 	w := start(t, url, "run", "-w", "4", "a", "--", "true")
 	w.says("trying again: redis: NOREPLICAS")
 	w.ends(exitUnreachable, soon)
@@ -277,9 +270,7 @@ func TestAWaitTellsWhatTheBackendRefuses(t *testing.T) {
 	}
 	w = start(t, url, "run", "a", "--", "true") // would wait for ever
 	w.says("trying again: redis: NOREPLICAS")
-	if _, err := s.Do("CONFIG", "SET", "min-replicas-to-write", "0"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Do("CONFIG", "SET", "min-replicas-to-write", "0"))(t)
 	w.ends(0, soon)
 	start(t, url, "run", "-w", "1", "other", "--", "true").ends(exitBusy, soon)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a file that names a backend may have comments, and empty lines.
@@ -32,9 +34,7 @@ func TestTheDefaultFileIsNotInAnothersFolder(t *testing.T) {
 	if b, err := backend(); err != nil || !strings.Contains(b.url, home+"/.local/state/interlock/locks.db") {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	if err := os.Lchown(home, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, os.Lchown(home, 65534, 65534))
 	for _, state := range []string{"", home, filepath.Join(home, "not", "yet")} {
 		t.Setenv("XDG_STATE_HOME", state)
 		if b, err := backend(); err == nil || !strings.Contains(err.Error(), home+" belongs to another user") {

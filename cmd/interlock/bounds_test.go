@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver/exchange/rows"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a note of ten megabytes, which no client writes, costs those who look little memory and
@@ -24,20 +25,12 @@ func TestAHugeNoteCostsLittle(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.db")
 	url := "sqlite:" + filepath.ToSlash(file)
-	c, err := interlock.Open(t.Context(), url, interlock.TTL(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), url, interlock.TTL(time.Hour)))(t)
 	defer c.Close()
 	for i := range 20 {
-		if err := acquire(t, c.Mutex(fmt.Sprint("q", i), interlock.Note("note"))); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, acquire(t, c.Mutex(fmt.Sprint("q", i), interlock.Note("note"))))
 	}
-	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := errtest.Must(sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)"))(t)
 	defer db.Close()
 	forge(t, db, "q7", func(m *rows.Ticket) { m.Note = bytes.Repeat([]byte("0"), 10_000_000) })
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"ls", "--json"}, {"show", "q7"}, {"show", "--json", "q7"}} {

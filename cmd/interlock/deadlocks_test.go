@@ -21,6 +21,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -337,10 +338,7 @@ func TestNoFalseAlarmInARandomRun(t *testing.T) {
 	// ours reports whether the planted deadlock is found; another one is a false alarm.
 	ours := func() (found bool) {
 		t.Helper()
-		all, err := interlock.Deadlocks(ctx, lookers...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := errtest.Must(interlock.Deadlocks(ctx, lookers...))(t)
 		looks++
 		for _, d := range all {
 			for _, w := range d.Waits {
@@ -359,9 +357,7 @@ func TestNoFalseAlarmInARandomRun(t *testing.T) {
 			}
 			for _, c := range lookers {
 				for q, err := range c.Admin().Queues(ctx, "lock") {
-					if err != nil {
-						t.Fatal(err)
-					}
+					errtest.None(t, err)
 					waits += len(q.Waiters)
 				}
 			}

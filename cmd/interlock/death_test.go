@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -34,26 +35,20 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 			t.Parallel()
 			url, notes := testURL(t, rule.ttl), filepath.Join(t.TempDir(), "notes")
 			first := cli(t, url, "run", "a", "--", "job", "hard", notes, "first")
-			if err := first.Start(); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, first.Start())
 			t.Cleanup(func() { _ = first.Process.Kill() })
 			busy.Until(t, "the first job and its children write", func() bool {
 				b, _ := os.ReadFile(notes)
 				return bytes.Contains(b, []byte("first 0")) && bytes.Contains(b, []byte("first 3"))
 			})
 			next := cli(t, url, "run", "a", "--", "job", "note", notes, "next")
-			if err := next.Start(); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, next.Start())
 			busy.Until(t, "the next one waits", func() bool {
 				out, _ := cli(t, url, "show", "--json", "a").Output()
 				return strings.Count(string(out), `"id"`) == 2
 			})
 			began := time.Now()
-			if err := first.Process.Signal(rule.signal); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, first.Process.Signal(rule.signal))
 			if err := next.Wait(); err != nil {
 				t.Fatalf("the next job: %v: %s", err, next.Stderr)
 			}
@@ -64,10 +59,7 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 			if got := first.ProcessState.ExitCode(); got != rule.code {
 				t.Errorf("interlock exited with %d, not %d: %s", got, rule.code, first.Stderr)
 			}
-			b, err := os.ReadFile(notes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := errtest.Must(os.ReadFile(notes))(t)
 			_, after, ok := bytes.Cut(b, []byte("next\n"))
 			if !ok || len(after) > 0 {
 				t.Errorf("after the next job's first line the first job wrote %d bytes", len(after))
@@ -80,17 +72,13 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 func TestAtLeastKeepsOthersOutAfterAShortJob(t *testing.T) {
 	t.Parallel()
 	url := testURL(t, "")
-	if err := cli(t, url, "run", "--at-least", "1h", "nightly", "--", "true").Run(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, cli(t, url, "run", "--at-least", "1h", "nightly", "--", "true").Run())
 	err := cli(t, url, "run", "-n", "nightly", "--", "true").Run()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitBusy {
 		t.Errorf("a second run exited with %v, not with %d", err, exitBusy)
 	}
-	if err := cli(t, url, "run", "--at-least", "10ms", "hourly", "--", "true").Run(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, cli(t, url, "run", "--at-least", "10ms", "hourly", "--", "true").Run())
 	if err := cli(t, url, "run", "hourly", "--", "true").Run(); err != nil {
 		t.Errorf("after its time the lock is not free: %v", err)
 	}
@@ -117,9 +105,7 @@ func TestAReaderThatHasGoneEndsNoJob(t *testing.T) {
 	c := &started{Cmd: cli(t, url, "run", "--on-revoke", "USR1", "a", "-c",
 		`trap 'touch asked; exit 3' USR1; touch held; while :; do sleep 0.01; done`), t: t}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	c.Stderr = w
 	c.begin()
 	_, _ = r.Close(), w.Close()

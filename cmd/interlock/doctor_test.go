@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -59,9 +60,7 @@ func TestDoctorWithoutRights(t *testing.T) {
 		s := redistest.Start(t)
 		do := func(statement string) {
 			t.Helper()
-			if _, err := s.Do(strings.Fields(statement)...); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(s.Do(strings.Fields(statement)...))(t)
 		}
 		do("ACL SETUSER app on >secret ~* &* +@all -subscribe")
 		url := "redis://app:secret@" + s.Addr

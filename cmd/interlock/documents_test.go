@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 const documents = "../../docs/"
@@ -408,9 +410,6 @@ func TestAProgramTakesTheModulesOfACheckout(t *testing.T) {
 
 func readDocument(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := errtest.Must(os.ReadFile(file))(t)
 	return string(text)
 }

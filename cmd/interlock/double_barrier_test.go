@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -101,10 +102,7 @@ func TestTheCommandOfAKilledMemberIsGoneBeforeTheOthersLeave(t *testing.T) {
 		note(notes, "left")
 		t.Logf("the other has left %v after the kill", time.Since(began))
 		members(t, u, "d", 0) // takes a while, in which one that is left would write
-		b, err := os.ReadFile(notes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := errtest.Must(os.ReadFile(notes))(t)
 		if _, after, ok := bytes.Cut(b, []byte("left\n")); !ok || len(after) > 0 {
 			t.Errorf("after the other had left the command wrote %d bytes", len(after))
 		}

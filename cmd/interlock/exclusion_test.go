@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // buildPlain builds the test binary as users have the command, for tests that
@@ -30,9 +32,7 @@ var buildPlain = sync.OnceValue(func() error {
 // plainFolder is the folder in which that is.
 func plainFolder(t *testing.T) string {
 	t.Helper()
-	if err := buildPlain(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, buildPlain())
 	return binDir
 }
 
@@ -57,9 +57,7 @@ func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
 	t.Parallel()
 	const processes = 8
 	url, file := testURL(t, ""), filepath.Join(t.TempDir(), "number")
-	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, os.WriteFile(file, []byte("0"), 0o600))
 	var wg sync.WaitGroup
 	for range processes {
 		wg.Go(func() {
@@ -73,10 +71,7 @@ func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := errtest.Must(os.ReadFile(file))(t)
 	if want := strconv.Itoa(processes * steps); string(b) != want {
 		t.Errorf("the number is %s, not %s", b, want)
 	}

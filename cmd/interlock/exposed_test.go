@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: doctor names a file with the URL that others can write, and one with a password that others can read.
@@ -25,12 +27,8 @@ func TestAURLFileThatOthersCanUseIsNamed(t *testing.T) {
 		{"redis://me:secret@h", 0o640, ""},
 	} {
 		file := filepath.Join(t.TempDir(), "url")
-		if err := os.WriteFile(file, []byte(c.url), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, os.WriteFile(file, []byte(c.url), 0o600))
+		errtest.None(t, os.Chmod(file, c.mode))
 		var said strings.Builder
 		for _, f := range (backend{url: c.url, file: file}).exposed() {
 			said.WriteString(f.Detail + f.Remedy)

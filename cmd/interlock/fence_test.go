@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // fences starts a command of a file, with its own output.
@@ -31,10 +33,7 @@ func TestACommandOfAKilledFenceIsGoneBeforeALargerTokenIsAccepted(t *testing.T) 
 	next := fences(t, 2, file, "job", "note", notes, "next")
 	_ = first.Process.Kill()
 	next.ends(0, soon)
-	b, err := os.ReadFile(notes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := errtest.Must(os.ReadFile(notes))(t)
 	if _, after, ok := bytes.Cut(b, []byte("next\n")); !ok || len(after) > 0 {
 		t.Errorf("after the next command's first line the first one wrote %d bytes", len(after))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zkpeer"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -27,9 +28,7 @@ func TestHoldersOfOtherLibrariesAreNotCalledEvicted(t *testing.T) {
 		}
 	}
 	for name, peer := range map[string]*zkpeer.Peer{"k": zkpeer.Kazoo(t, s.Addr), "c": zkpeer.Curator(t, s.Addr)} {
-		if err := peer.Mutex("/" + name).Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, peer.Mutex("/"+name).Acquire(t.Context()))
 	}
 	says(0, "not known", "show", "k")
 	says(exitUsage, "a lock of kazoo cannot be asked for", "evict", "k")

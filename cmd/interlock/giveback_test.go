@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -104,10 +105,7 @@ func TestAKilledInterlockLeavesTheLockToTheNextAtOnce(t *testing.T) {
 			next.ends(0, soon)
 			t.Logf("%s: the next job has ended after %v", how, time.Since(began))
 			g.gone()
-			b, err := os.ReadFile(notes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := errtest.Must(os.ReadFile(notes))(t)
 			if _, after, ok := bytes.Cut(b, []byte("next\n")); !ok || len(after) > 0 {
 				t.Errorf("%s: after the next job's line the first job wrote %d bytes", how, len(after))
 			}
@@ -200,9 +198,7 @@ func TestOnlyTheGuardLearnsThePassword(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse"
 	s := redistest.Start(t)
-	if _, err := s.Do("CONFIG", "SET", "requirepass", password); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Do("CONFIG", "SET", "requirepass", password))(t)
 	url := strings.Replace(s.URL(), "redis://", "redis://:"+password+"@", 1) + "?" + longTTL
 	c := start(t, "", "--url", url, "run", "a", "--", "job", "wait", "held")
 	c.has("held")

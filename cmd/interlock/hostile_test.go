@@ -19,6 +19,7 @@ import (
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -48,15 +49,11 @@ func TestNothingInTheBackendSteersATerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "locks.db")
 	url := "sqlite:" + filepath.ToSlash(file)
 	c, err := interlock.Open(t.Context(), url, interlock.TTL(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer c.Close()
 	set := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, err)
 	}
 	for range 2 { // with an end of their own, after their sessions
 		set(acquire(t, c.Semaphore("s", 5, interlock.Note("note"), interlock.ExpiresAfter(time.Hour))))
@@ -208,9 +205,7 @@ func looksAt(t *testing.T, url string, args ...string) string {
 func forge(t *testing.T, db *sql.DB, queue string, change func(*rows.Ticket)) {
 	t.Helper()
 	var data string
-	if err := db.QueryRow("SELECT data FROM queue WHERE name = ?", queue).Scan(&data); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, db.QueryRow("SELECT data FROM queue WHERE name = ?", queue).Scan(&data))
 	var q rows.Queue
 	var boot uint64
 	in, out := rows.Codec{In: data, Reads: true}, rows.Codec{}
@@ -225,9 +220,7 @@ func forge(t *testing.T, db *sql.DB, queue string, change func(*rows.Ticket)) {
 			}
 		}
 	}
-	if _, err := db.Exec("UPDATE queue SET data = ? WHERE name = ?", out.Out, queue); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(db.Exec("UPDATE queue SET data = ? WHERE name = ?", out.Out, queue))(t)
 }
 
 // textColumns are the columns of a SQLite file that have texts, each with its table and type. Those
@@ -236,19 +229,13 @@ func textColumns(t *testing.T, db *sql.DB) (all [][3]string) {
 	t.Helper()
 	rows, err := db.Query(`SELECT t.name, c.name, c.type FROM sqlite_schema t, pragma_table_info(t.name) c
 		WHERE t.type = 'table' AND c.type IN ('TEXT', 'BLOB') ORDER BY t.name, c.name`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var c [3]string
-		if err := rows.Scan(&c[0], &c[1], &c[2]); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, rows.Scan(&c[0], &c[1], &c[2]))
 		all = append(all, c)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, rows.Err())
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a job, also one of another user, cannot give away the proof that its session lives: whatever
@@ -38,9 +39,7 @@ func TestAJobCannotUnlockTheProofOfLife(t *testing.T) {
 			if err == nil {
 				err = run.Start()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, err)
 			defer func() {
 				_ = run.Process.Signal(syscall.SIGTERM)
 				if _ = run.Wait(); t.Failed() {
@@ -90,9 +89,7 @@ func TestACommandCannotUnlockItsFence(t *testing.T) {
 func TestAPipeAsTheFileOfTheURLKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, syscall.Mkfifo(pipe, 0o600))
 	done := make(chan error, 1)
 	ls := cli(t, "", "ls", "--url-file", pipe)
 	go func() { done <- ls.Run() }()
@@ -111,13 +108,8 @@ func TestAPipeAsTheFileOfTheURLKeepsNobodyWaiting(t *testing.T) {
 func TestASignalEndsTheWaitForTheFileOfTheURL(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	silent, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, syscall.Mkfifo(pipe, 0o600))
+	silent := errtest.Must(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	defer silent.Close()
 	for _, args := range [][]string{{"ls"}, {"run", "x", "--", "true"}, {"doctor"}, {"acquire", "--hold", "1m", "x"}} {
 		s := start(t, "", append([]string{args[0], "--url-file", pipe}, args[1:]...)...)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
@@ -34,9 +35,7 @@ const columns = 150
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	master, slave, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	s := &terminal{t: t, master: master, slave: slave}
 	s.resize(columns)
 	ended := make(chan struct{})
@@ -52,9 +51,7 @@ func newTerminal(t *testing.T) *terminal {
 }
 
 func (s *terminal) resize(columns uint16) {
-	if err := pty.Setsize(s.master, &pty.Winsize{Rows: 24, Cols: columns}); err != nil {
-		s.t.Fatal(err)
-	}
+	errtest.None(s.t, pty.Setsize(s.master, &pty.Winsize{Rows: 24, Cols: columns}))
 }
 
 // on starts the command with the terminal as standard error.
@@ -203,9 +200,7 @@ func TestAWaitTellsWhoHoldsInLines(t *testing.T) {
 	l := start(t, url, "latch", "wait", "-v", "l")
 	l.says("interlock: waiting for the latch l: not set\n")
 	for _, args := range [][]string{{"latch", "set", "l", "1"}, {"latch", "count-down", "l"}} {
-		if err := cli(t, url, args...).Run(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, cli(t, url, args...).Run())
 	}
 	l.ends(0, soon)
 }
@@ -222,9 +217,7 @@ func TestAWaitInTheBackgroundShowsNothing(t *testing.T) {
 		c.Env = append(c.Env, "TERM=xterm")
 		c.Stdin, c.Stdout, c.Stderr = s.slave, s.slave, s.slave
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, c.Start())
 		over := make(chan struct{})
 		go func() {
 			_ = c.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/flock"
 )
 
@@ -20,15 +21,9 @@ func TestTheOpeningIsPartOfTheWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	url := "sqlite:" + path + "?ttl=1m"
 	holds(t, url, "a")
-	turn, err := flock.Open(t.Context(), path+"-interlock/turn") // nobody can open the file
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn := errtest.Must(flock.Open(t.Context(), path+"-interlock/turn"))(t) // nobody can open the file
 	defer turn.Close()
-	st, err := turn.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := errtest.Must(turn.Stat())(t)
 	const wait = 6 * time.Second
 	c := start(t, url, "run", "-v", "-w", fmt.Sprint(wait), "a", "--", "true")
 	inode := fmt.Sprintf(":%d ", st.Sys().(*syscall.Stat_t).Ino)
@@ -42,9 +37,7 @@ func TestTheOpeningIsPartOfTheWait(t *testing.T) {
 		return err != nil
 	})
 	time.Sleep(wait * 2 / 3)
-	if err := turn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, turn.Close())
 	c.says("backend sqlite:")
 	opened := time.Now()
 	c.ends(exitBusy, soon)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -105,9 +106,7 @@ func TestAJobThatCannotEndIsSaidToOverrun(t *testing.T) {
 				seen := filepath.Join(t.TempDir(), "seen")
 				next := start(t, url, "run", "a", "--", "sh", "-c", `test -e /proc/`+strconv.Itoa(pid)+` && cat /proc/`+strconv.Itoa(pid)+`/stat >`+seen+`; true`)
 				waits(t, url, "a")
-				if err := cli(t, url, "evict", "a").Run(); err != nil {
-					t.Fatal(err)
-				}
+				errtest.None(t, cli(t, url, "evict", "a").Run())
 				r.until("others see the overrun", func() bool { return overruns(t, url, "a") == 1 })
 				r.status("overrun [0-9]+")
 				if !runsOn(pid) {
@@ -136,9 +135,7 @@ func TestTheOverrunOfAKilledClientGoesAway(t *testing.T) {
 	onSQLiteAndRedis(t, "?ttl="+ttl.String(), func(t *testing.T, url string) {
 		r := start(t, url, "run", "a", "--", "sh", "-c", `trap "" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
 		pid := r.ofFile("pid")
-		if err := cli(t, url, "evict", "a").Run(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, cli(t, url, "evict", "a").Run())
 		r.until("others see the overrun", func() bool { return overruns(t, url, "a") == 1 })
 		if err := r.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -33,13 +34,9 @@ func TestAPauseAfterACrashIsNoBusyLock(t *testing.T) {
 			s, url, keep := start(t)
 			const ttl = 30 * time.Second // that is how long the pause is
 			c, err := interlock.Open(t.Context(), url, interlock.TTL(ttl))
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, err)
 			defer c.Close()
-			if err := acquire(t, c.Mutex("x")); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, acquire(t, c.Mutex("x")))
 			keep()
 			before := startAll(t, url, "3s", "8s")
 			s.Kill()

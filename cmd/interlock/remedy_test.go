@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: the remedy of a deadlock names a lock that the URL can name, and says so if there is none.
@@ -21,9 +22,7 @@ func TestTheRemedyOfADeadlockOutsideOfThePrefix(t *testing.T) {
 		var out bytes.Buffer
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
-		if err := (&options{}).reportDeadlocks(cmd, []interlock.Deadlock{{Waits: waits}}, map[*interlock.Client]string{nil: "mem:"}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, (&options{}).reportDeadlocks(cmd, []interlock.Deadlock{{Waits: waits}}, map[*interlock.Client]string{nil: "mem:"}))
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\nwant %s", out.String(), want)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -18,9 +19,7 @@ func schema(t *testing.T, args ...string) string {
 	root := newRoot()
 	root.SetOut(&out)
 	root.SetArgs(append([]string{"admin", "schema"}, args...))
-	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, root.ExecuteContext(t.Context()))
 	return out.String()
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
@@ -136,10 +137,7 @@ func TestNoPasswordIsShownOfAServerThatIsNone(t *testing.T) {
 // Promise: the file of this user is found, whatever the folder is called.
 func TestAFolderWithAnAt(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir()+"/c:d@e?f%g")
-	b, err := ownFile("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := errtest.Must(ownFile(""))(t)
 	u, err := driver.ParseURL(b.url)
 	if err != nil || u.Path != os.Getenv("XDG_STATE_HOME")+"/interlock/locks.db" {
 		t.Errorf("%s: %v", b.url, err)

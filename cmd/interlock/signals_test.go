@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a signal that comes when the lock has been acquired already, before the guard
@@ -20,9 +22,7 @@ func TestASignalThatComesLastIsNotLost(t *testing.T) {
 		runtime.LockOSThread()
 		err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGHUP)
 		runtime.UnlockOSThread()
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, err)
 		stop()
 		stop()
 		if got := ended(ctx); got != (signalled{syscall.SIGHUP}) {

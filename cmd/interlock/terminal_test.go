@@ -20,6 +20,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // screen is a command on a terminal.
@@ -41,10 +42,7 @@ func onScreenOf(t *testing.T, columns, lines uint16, c *exec.Cmd) *screen {
 	s := &screen{Cmd: c, over: make(chan struct{})}
 	s.Stderr = nil
 	s.Env = append(s.Env, "TERM=xterm", "NO_COLOR=", "FORCE_COLOR=", "LC_ALL=C.UTF-8")
-	tty, err := pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: lines, Cols: columns})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tty := errtest.Must(pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: lines, Cols: columns}))(t)
 	s.tty = tty
 	go func() {
 		defer close(s.over)
@@ -80,9 +78,7 @@ func keeps(t *testing.T, url string, args ...string) (release func()) {
 	t.Helper()
 	dir := t.TempDir()
 	c := cli(t, url, append(append([]string{"run"}, args...), "--", "job", "wait", filepath.Join(dir, "held"))...)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, c.Start())
 	release = sync.OnceFunc(func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		_ = c.Wait()
@@ -119,10 +115,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 				}
 			}
 			wide := escapes.ReplaceAllString(onScreen(t, columns, url, append(args, "-o", "wide")...).ends(t), "")
-			piped, err := cli(t, url, args...).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			piped := errtest.Must(cli(t, url, args...).Output())(t)
 			for _, all := range []string{wide, string(piped)} {
 				if !strings.Contains(all, owner) || !strings.Contains(all, note) || !strings.Contains(all, "TOKEN") {
 					t.Errorf("%v without a width leaves something out:\n%s", args, all)
@@ -154,10 +147,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		s := &screen{Cmd: cli(t, url, "show", "a"), over: make(chan struct{})}
 		s.Stderr = nil
 		s.Env = append(s.Env, "TERM=xterm", "NO_COLOR=", "FORCE_COLOR=", c.env)
-		tty, err := pty.Start(s.Cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tty := errtest.Must(pty.Start(s.Cmd))(t)
 		_, _ = io.Copy(&s.text, tty)
 		_ = s.Wait()
 		tty.Close()
@@ -189,9 +179,7 @@ func TestWatchIsLive(t *testing.T) {
 		return strings.Contains(name.shown(), "a is free") && strings.Contains(all.shown(), "locks in use: 0")
 	})
 	for _, s := range []*screen{name, all} {
-		if err := s.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, s.Process.Signal(syscall.SIGTERM))
 		s.ends(t)
 		if code := s.ProcessState.ExitCode(); code != 143 {
 			t.Errorf("%v: exit status %d", s.Args, code)
@@ -208,9 +196,7 @@ func TestWatchIsNoHigherThanTheScreen(t *testing.T) {
 	}
 	var b strings.Builder
 	w := watcher{o: &options{}, out: &b}
-	if err := w.draw(l); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, w.draw(l))
 	if lines := strings.Count(b.String(), "\n"); lines != 23 || !strings.Contains(b.String(), "… and 20 more lines") {
 		t.Errorf("%d lines on 24:\n%s", lines, b.String())
 	}

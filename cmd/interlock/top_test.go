@@ -22,6 +22,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -156,18 +157,13 @@ func (l *live) shows(expression string) string {
 
 func (l *live) types(keys string) {
 	l.t.Helper()
-	if _, err := l.tty.WriteString(keys); err != nil {
-		l.t.Fatal(err)
-	}
+	errtest.Must(l.tty.WriteString(keys))(l.t)
 }
 
 // client opens one with a name, until the test ends.
 func clientAs(t *testing.T, url, owner string) *interlock.Client {
 	t.Helper()
-	c, err := interlock.Open(t.Context(), url, interlock.Owner(owner))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(interlock.Open(t.Context(), url, interlock.Owner(owner)))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -175,10 +171,7 @@ func clientAs(t *testing.T, url, owner string) *interlock.Client {
 // holdsAs holds a lock until the test ends, or the lease is lost.
 func holdsAs(t *testing.T, url, owner, name string, opts ...interlock.Option) *interlock.Lease {
 	t.Helper()
-	held, err := clientAs(t, url, owner).Mutex(name, opts...).Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := errtest.Must(clientAs(t, url, owner).Mutex(name, opts...).Acquire(t.Context()))(t)
 	go func() {
 		<-held.Done()
 		_ = held.Release()
@@ -238,10 +231,7 @@ func TestTopFindsTheLockThatAllWaitForAndEvictsItsHolder(t *testing.T) {
 func TestTopAsksTwiceBeforeForce(t *testing.T) {
 	t.Parallel()
 	url := testURL(t, "?ttl=1h") // else the lock passes on by itself
-	asked, err := clientAs(t, url, "listens").Mutex("a").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	asked := errtest.Must(clientAs(t, url, "listens").Mutex("a").Acquire(t.Context()))(t)
 	waitsAs(t, url, "next", "a", 1)
 	l := onTop(t, 80, 24, url)
 	l.shows(`> a +listens`)
@@ -395,10 +385,7 @@ func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
 		"-":   func(l *live) { l.tty.Close() },
 	} {
 		l := onTop(t, 80, 24, url)
-		before, err := unix.IoctlGetTermios(int(l.tty.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := errtest.Must(unix.IoctlGetTermios(int(l.tty.Fd()), unix.TCGETS))(t)
 		l.shows(`> a +me`)
 		end(l)
 		l.ended()
@@ -446,9 +433,7 @@ func (l *live) resize(columns, lines uint16) {
 	l.glass.columns, l.glass.lines = int(columns), int(lines)
 	l.glass.clear()
 	l.mu.Unlock()
-	if err := pty.Setsize(l.tty, &pty.Winsize{Rows: lines, Cols: columns}); err != nil {
-		l.t.Fatal(err)
-	}
+	errtest.None(l.t, pty.Setsize(l.tty, &pty.Winsize{Rows: lines, Cols: columns}))
 }
 
 // Promise: with 10,000 locks and 1,000 waiters for one of them, top lists at most once a second and for a tenth of the
@@ -471,9 +456,7 @@ func TestTopCostsLittle(t *testing.T) {
 			return err
 		})
 	}
-	if err := all.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, all.Wait())
 	for range 1_000 {
 		go func() {
 			if held, err := c.Mutex("lock/07777", interlock.ExpiresAfter(time.Hour)).Acquire(t.Context()); err == nil {
@@ -527,9 +510,7 @@ func TestTopCostsLittle(t *testing.T) {
 			}
 		}
 	}()
-	if err := first.Release(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, first.Release())
 	cost("an open lock that changes hands", 250)
 	l.shows(`lock/07777 is held by 1, [1-9]\d\d waiting`)
 	l.exits("q", 0)
@@ -542,10 +523,7 @@ type redisStats struct {
 
 func stats(t *testing.T, s *redistest.Server) redisStats {
 	t.Helper()
-	answer, err := s.Do("INFO", "stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := errtest.Must(s.Do("INFO", "stats"))(t)
 	of := func(name string) int {
 		m := regexp.MustCompile(name + `:(\d+)`).FindStringSubmatch(fmt.Sprint(answer))
 		if m == nil {

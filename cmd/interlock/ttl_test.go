@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/internal/answers"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // file is a SQLite file, which goes away as long as another program writes to it.
@@ -45,15 +46,9 @@ func onEachBackend(t *testing.T, f func(t *testing.T, s server, url string)) {
 		if err := cli(t, url, "value", "set", "v", "x").Run(); err != nil { // makes the file
 			t.Fatal(err)
 		}
-		db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?_pragma=busy_timeout(60000)")
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := errtest.Must(sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?_pragma=busy_timeout(60000)"))(t)
 		t.Cleanup(func() { _ = db.Close() })
-		conn, err := db.Conn(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := errtest.Must(db.Conn(context.Background()))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		f(t, &file{t, conn}, url)
 	})
@@ -68,10 +63,7 @@ func granted(t *testing.T, url string, ttl time.Duration) time.Duration {
 	if got == nil {
 		t.Fatalf("it tells no TTL: %s", c.stderr())
 	}
-	d, err := time.ParseDuration(got[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := errtest.Must(time.ParseDuration(got[1]))(t)
 	return d
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -51,25 +52,14 @@ func TestWhatCannotBeReadHarmsNoOther(t *testing.T) {
 			t.Parallel()
 			kind, _, _ := strings.Cut(kind, " ")
 			url, harm := prepare(t)
-			c, err := interlock.Open(t.Context(), url, interlock.TTL(time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := errtest.Must(interlock.Open(t.Context(), url, interlock.TTL(time.Hour)))(t)
 			defer c.Close()
-			if err := acquire(t, c.Mutex("harmed")); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, acquire(t, c.Mutex("harmed")))
 			for _, name := range []string{"harmed", "other"} {
-				if _, err := c.Latch(name).Set(t.Context(), 2); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := interlock.NewValue[string](c, name).Set(t.Context(), "text", 0); err != nil {
-					t.Fatal(err)
-				}
+				errtest.Must(c.Latch(name).Set(t.Context(), 2))(t)
+				errtest.Must(interlock.NewValue[string](c, name).Set(t.Context(), "text", 0))(t)
 			}
-			if err := harm(); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, harm())
 			for _, c := range []struct {
 				args []string
 				want string

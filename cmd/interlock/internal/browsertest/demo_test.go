@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // demo opens interlock ui --demo in a browser.
@@ -27,21 +28,13 @@ func demo(t *testing.T) tab {
 	t.Helper()
 	cmd := exec.Command(command, "ui", "--demo")
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := errtest.Must(cmd.StdoutPipe())(t)
+	errtest.None(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := errtest.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	b := newTab(t, 1280, 800)
 	b.do("open", chromedp.Navigate(strings.TrimSpace(address)))
 	b.becomes("a worker holds", inPage(`row(w => w.state.startsWith("holds"))`))

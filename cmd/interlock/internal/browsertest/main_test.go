@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // patience bounds each wait. It grows with the load of the machine.
@@ -76,9 +77,7 @@ func (w *world) start(args ...string) *exec.Cmd {
 	w.t.Helper()
 	cmd := w.command(args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	errtest.None(w.t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	w.t.Cleanup(func() {
@@ -122,15 +121,10 @@ func (w *world) until(text string, args ...string) {
 func (w *world) ui(args ...string) string {
 	w.t.Helper()
 	cmd := w.command(append([]string{"ui"}, args...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	out := errtest.Must(cmd.StdoutPipe())(w.t)
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	errtest.None(w.t, cmd.Start())
 	w.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -237,7 +231,5 @@ func (b tab) shot(name string) {
 	}
 	var png []byte
 	b.do("screenshot", chromedp.CaptureScreenshot(&png))
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	errtest.None(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/redislock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/ui"
 )
@@ -23,10 +24,7 @@ import (
 // sent is what a server has sent so far, in bytes.
 func sent(t *testing.T, s *redistest.Server) int {
 	t.Helper()
-	info, err := s.Do("INFO", "stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := errtest.Must(s.Do("INFO", "stats"))(t)
 	for line := range strings.Lines(fmt.Sprint(info)) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "total_net_output_bytes:"); ok {
 			bytes, _ := strconv.Atoi(n)
@@ -42,10 +40,7 @@ func sent(t *testing.T, s *redistest.Server) int {
 func TestManyLocks(t *testing.T) {
 	server := redistest.Start(t)
 	open := func(opts ...interlock.ClientOption) *interlock.Client {
-		c, err := interlock.Open(t.Context(), server.URL()+"?ttl=1m", opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(interlock.Open(t.Context(), server.URL()+"?ttl=1m", opts...))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}

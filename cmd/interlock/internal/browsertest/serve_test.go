@@ -26,33 +26,23 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // certificate writes a certificate for 127.0.0.1 and its key.
 func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := errtest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := errtest.Must(x509.CreateCertificate(rand.Reader, template, template, k.Public(), k))(t)
+	private := errtest.Must(x509.MarshalPKCS8PrivateKey(k))(t)
 	roots = x509.NewCertPool()
 	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: der}, "key": {Type: "PRIVATE KEY", Bytes: private}} {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 		if name == "cert" {
 			cert = file
 			roots.AppendCertsFromPEM(pem.EncodeToMemory(block))
@@ -69,9 +59,7 @@ func TestThePageForOtherMachines(t *testing.T) {
 	w := newWorld(t)
 	cert, key, roots := certificate(t)
 	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("# the page\ncorrect horse\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, os.WriteFile(password, []byte("# the page\ncorrect horse\n"), 0o600))
 	var said struct{ URL string }
 	line := w.ui("--json", "--listen", "0.0.0.0:0", "--password-file", password, "--cert", cert, "--key", key)
 	if err := json.Unmarshal([]byte(line), &said); err != nil || !strings.HasPrefix(said.URL, "https://") || strings.Contains(said.URL, "?") {
@@ -82,17 +70,11 @@ func TestThePageForOtherMachines(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	defer client.CloseIdleConnections()
 	for given, want := range map[string]int{"": 401, "wrong horse": 401, "correct horse": 200} {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://127.0.0.1:"+port, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := errtest.Must(http.NewRequestWithContext(t.Context(), "GET", "https://127.0.0.1:"+port, nil))(t)
 		if given != "" {
 			r.SetBasicAuth("me", given)
 		}
-		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := errtest.Must(client.Do(r))(t)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("with the password %q: %s", given, answer.Status)
@@ -104,15 +86,10 @@ func TestThePageForOtherMachines(t *testing.T) {
 func TestWhatCannotBeServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := errtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("123\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, os.WriteFile(short, []byte("123\n"), 0o600))
 	for says, args := range map[string][]string{
 		"needs --password-file or --user-header": {"--listen", ":0"},
 		"an address and a port are wanted":       {"--listen", "8080"},
@@ -135,36 +112,19 @@ func TestASignalEndsThePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cmd := w.command("ui")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := errtest.Must(cmd.StdoutPipe())(t)
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, cmd.Start())
+	line := errtest.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	address, token, _ := strings.Cut(strings.TrimSpace(line), "?token=")
-	r, err := http.NewRequestWithContext(t.Context(), "GET", address+"api/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := errtest.Must(http.NewRequestWithContext(t.Context(), "GET", address+"api/events", nil))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer answer.Body.Close()
-	if _, err := io.ReadFull(answer.Body, make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(io.ReadFull(answer.Body, make([]byte, 10)))(t)
+	errtest.None(t, cmd.Process.Signal(syscall.SIGTERM))
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {

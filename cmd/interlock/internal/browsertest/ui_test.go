@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -113,10 +114,7 @@ func TestAHostileNameIsReadHarmlessly(t *testing.T) {
 func TestBehindAPrefix(t *testing.T) {
 	t.Parallel()
 	w, holder := held(t)
-	address, err := url.Parse(w.ui())
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := errtest.Must(url.Parse(w.ui()))(t)
 	behind := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address.Host})
 	behind.FlushInterval = -1
 	proxy := httptest.NewServer(http.StripPrefix("/ops/locks", behind))

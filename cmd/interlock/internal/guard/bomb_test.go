@@ -18,6 +18,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // A fork bomb is a job whose processes fork and end as fast as the system lets them. It is
@@ -60,10 +61,7 @@ func TestAForkBombIsGoneByTheDeadline(t *testing.T) {
 	for _, kind := range []string{"chains", "chains session", "chains sessions", "tree", "tree session", "tree sessions"} {
 		t.Run(kind, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bomb")
-			page, err := openBomb(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := errtest.Must(openBomb(file))(t)
 			l := newLease(t)
 			r := command(t, "/proc/self/exe", file, strconv.Itoa(processes)).with(asBomb, kind).under(l, longTTL).start()
 			busy.Until(t, "the bomb has gone off", func() bool { return atomic.LoadInt64(&page.forks) > int64(3*processes) })

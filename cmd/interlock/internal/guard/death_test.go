@@ -20,6 +20,7 @@ import (
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // gone fails the test unless the job's last line was written before the
@@ -232,9 +233,7 @@ func TestAStoppedGuardGoesOn(t *testing.T) {
 				unix.Kill(r.warden(), unix.SIGKILL)
 			}
 			for _, pid := range c.stop {
-				if err := unix.Kill(pid(r), unix.SIGSTOP); err != nil {
-					t.Fatal(err)
-				}
+				errtest.None(t, unix.Kill(pid(r), unix.SIGSTOP))
 			}
 			r.Process.Signal(unix.SIGTERM)
 			if code := r.wait(); code != 7 {
@@ -297,9 +296,7 @@ func TestForkingFasterThanItIsKilledDoesNotHelpAJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, l := newNotebook(t), newLiveness(t)
 			file := string(n) + ".sh"
-			if err := os.WriteFile(file, []byte(hop+script), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, os.WriteFile(file, []byte(hop+script), 0o600))
 			r := l.pass(command(t, "sh", file, string(n)))
 			busy.Until(t, "the job runs", exists(string(n)))
 			r.Process.Kill()

@@ -17,15 +17,14 @@ import (
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestExitCodeIsTheOneOfAShell(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -92,9 +91,7 @@ func TestACommandThatIsLateWaitsForARenewal(t *testing.T) {
 			return driver.Now().Add(time.Hour), nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	if got := within(t, "the job ends", job.Wait); got != (guard.Result{}) || renewals != 3 {
 		t.Errorf("result %+v after %d renewals, want success after 3", got, renewals)
 	}
@@ -128,9 +125,7 @@ func TestNothingRunsIfTheCallerIsNotReady(t *testing.T) {
 
 func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, unix.Mkfifo(fifo, 0o600))
 	r := command(t, "sh", "-c", `setsid -f sh -c 'read x <"$0"; echo "left $x"' "$0"; echo ended; : >"$0.ended"`, fifo).start()
 	busy.Until(t, "the command ended", func() bool {
 		for _, line := range r.processes() {
@@ -141,9 +136,7 @@ func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 		_, err := os.Stat(fifo + ".ended") // before that it may not have begun
 		return err == nil
 	})
-	if err := os.WriteFile(fifo, []byte("over\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, os.WriteFile(fifo, []byte("over\n"), 0))
 	if code := r.wait(); code != 0 {
 		t.Errorf("exit code %d, want the command's own", code)
 	}
@@ -161,10 +154,7 @@ func TestLeftoversAreKilledOnRequest(t *testing.T) {
 
 func TestLeftoversOfAnEndedCommandAreGoneByTheDeadline(t *testing.T) {
 	n, l := newNotebook(t), newLease(t)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := errtest.Must(os.Executable())(t)
 	r := command(t, "setsid", "-f", exe, string(n)).with(asDie, "command").under(l, longTTL).start()
 	n.writing(t)
 	deadline := l.ends(t, 4*time.Second)
@@ -204,9 +194,7 @@ func TestStopAndKillEndAJob(t *testing.T) {
 				Args: []string{"sh", "-c", c.script, file},
 				TTL:  time.Hour, Deadline: driver.Now().Add(time.Hour),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, err)
 			busy.Until(t, "the job runs", exists(file))
 			c.end(job)
 			if got := within(t, "the job ends", job.Wait); got != c.want {

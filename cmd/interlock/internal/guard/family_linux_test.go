@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a process that has got the pid of one of the job's, which has ended meanwhile, is
@@ -31,9 +32,7 @@ func TestAReusedPidIsNotKilled(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sleep := exec.Command("sleep", "1000")
-			if err := sleep.Start(); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, sleep.Start())
 			defer sleep.Wait()
 			defer sleep.Process.Kill()
 			f := newFamily(unknown, false)
@@ -44,9 +43,7 @@ func TestAReusedPidIsNotKilled(t *testing.T) {
 			// Who is not dead stops; who is cannot.
 			sleep.Process.Signal(unix.SIGSTOP)
 			var ws syscall.WaitStatus
-			if _, err := syscall.Wait4(sleep.Process.Pid, &ws, unix.WUNTRACED, nil); err != nil {
-				t.Fatal(err)
-			}
+			errtest.Must(syscall.Wait4(sleep.Process.Pid, &ws, unix.WUNTRACED, nil))(t)
 			if ws.Signaled() != c.dies {
 				t.Errorf("killed: %v, want %v", ws.Signaled(), c.dies)
 			}
@@ -77,9 +74,7 @@ func TestAGroupIsOwnedIfOneOfTheJobHasBegunItOrItsSession(t *testing.T) {
 	start := func(attr *syscall.SysProcAttr) int {
 		c := exec.Command("sleep", "1000")
 		c.SysProcAttr = attr
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, c.Start())
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 		return c.Process.Pid
 	}

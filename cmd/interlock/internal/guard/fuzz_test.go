@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/gob"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: whatever comes through the pipe to a guard, it is read without harm, and what is read
@@ -36,10 +38,6 @@ func FuzzWire(f *testing.F) {
 func again[T any](t *testing.T, v T) {
 	var b bytes.Buffer
 	var got T
-	if err := gob.NewEncoder(&b).Encode(v); err != nil {
-		t.Fatal(err)
-	}
-	if err := gob.NewDecoder(&b).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, gob.NewEncoder(&b).Encode(v))
+	errtest.None(t, gob.NewDecoder(&b).Decode(&got))
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
@@ -32,10 +33,7 @@ func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
 			plain := exec.Command("sh", "-c", before+run, "sh", "sh", "-c", look)
 			plain.Env = os.Environ()
 			want := output(t, plain)
-			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			exe := errtest.Must(os.Executable())(t)
 			r := command(t)
 			guarded := exec.Command("sh", "-c", before+run, "sh", exe, "sh", "-c", look)
 			guarded.Env = r.Env
@@ -49,10 +47,7 @@ func TestJobInheritsWhatItWouldWithoutGuard(t *testing.T) {
 
 func TestDescriptorsOfTheCallerPassUntouched(t *testing.T) {
 	dir := t.TempDir()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := errtest.Must(os.Executable())(t)
 	r := command(t)
 	c := exec.Command("bash", "-c", `"$0" sh -c 'echo three >&3; read x <&7; echo $x >&9; echo hundred >/dev/fd/150; echo two-hundred >/dev/fd/201' 3>three 7<<<seven 9>nine 150>hundred 201>two-hundred`, exe)
 	c.Env, c.Dir = r.Env, dir
@@ -84,9 +79,7 @@ func TestJobHasNoDescriptorButTheCallersAndTheLivenessFiles(t *testing.T) {
 
 func TestGuardAndWardenHoldNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 	out, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	l := newLiveness(t)
 	r := command(t, "sh", "-c", `echo ready; exec sleep 1000`)
 	r.Stdout, r.Stderr = w, nil
@@ -95,10 +88,7 @@ func TestGuardAndWardenHoldNothingOfTheCallerButTheLivenessFiles(t *testing.T) {
 	l.pass(r)
 	w.Close()
 	ready(t, out)
-	pipe, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(out.Fd())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe := errtest.Must(os.Readlink("/proc/self/fd/" + strconv.Itoa(int(out.Fd()))))(t)
 	for name, pid := range map[string]int{"guard": r.guard(), "warden": r.warden()} {
 		proc := "/proc/" + strconv.Itoa(pid)
 		holds := func() (all []string, caller bool) {
@@ -132,18 +122,14 @@ func ready(t *testing.T, out *os.File) {
 		_, err := io.ReadFull(out, make([]byte, len("ready\n")))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 }
 
 func TestSignalsAreForwardedToTheCommand(t *testing.T) {
 	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH} {
 		t.Run(unix.SignalName(s), func(t *testing.T) {
 			out, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, err)
 			name := strings.TrimPrefix(unix.SignalName(s), "SIG")
 			r := command(t, "sh", "-c", `trap 'echo got $0; exit 3' $0; echo ready; while :; do sleep 0.01; done`, name)
 			r.Stdout = w

@@ -23,6 +23,7 @@ import (
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // TestMain lets copies of the test binary be what the tests need: a guard, the
@@ -178,9 +179,7 @@ func (r *run) under(l lease, ttl time.Duration) *run {
 
 func (r *run) start() *run {
 	r.t.Helper()
-	if err := r.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	errtest.None(r.t, r.Start())
 	return r
 }
 
@@ -332,13 +331,8 @@ type liveness struct {
 func newLiveness(t *testing.T) *liveness {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "liveness")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	f := errtest.Must(os.Create(path))(t)
+	errtest.None(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	return &liveness{path, f}
 }
 
@@ -354,14 +348,9 @@ func (l *liveness) pass(r *run) *run {
 // free waits until nobody holds the file and returns when that was.
 func (l *liveness) free(t *testing.T) driver.Instant {
 	t.Helper()
-	f, err := os.Open(l.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := errtest.Must(os.Open(l.path))(t)
 	defer f.Close()
 	free := func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) }
-	if err := within(t, "the last process with the liveness file is gone", free); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, within(t, "the last process with the liveness file is gone", free))
 	return driver.Now()
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // stalling is a pipe whose writer is stopped, before some writes, until their deadline is over.
@@ -45,9 +47,7 @@ func TestAnOrderOutlastsAStopOfItsProgram(t *testing.T) {
 // Promise: a guard that does not read does not hang its program.
 func TestAGuardThatDoesNotReadHangsNobody(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer r.Close()
 	defer w.Close()
 	if err := writeBriefly(w, make([]byte, 16<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {

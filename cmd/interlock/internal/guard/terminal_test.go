@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // a session is an interactive shell on a pseudo-terminal. In it, $G runs a
@@ -33,13 +34,8 @@ type session struct {
 
 func newSession(t *testing.T, shell ...string) *session {
 	t.Helper()
-	if _, err := exec.LookPath(shell[0]); err != nil {
-		t.Fatal(err)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(exec.LookPath(shell[0]))(t)
+	exe := errtest.Must(os.Executable())(t)
 	s := &session{run: command(t), exe: exe}
 	s.Cmd = exec.Command(shell[0], shell[1:]...)
 	s.Env = append(os.Environ(), mark+"="+s.mark, "PS1=$ ", "ENV=", "HISTFILE=", "TERM=dumb", "G=env "+asProgram+"=1 "+exe)
@@ -81,9 +77,7 @@ func (s *session) open() {
 
 func (s *session) send(text string) {
 	s.t.Helper()
-	if _, err := s.tty.Write([]byte(text)); err != nil {
-		s.t.Fatal(err)
-	}
+	errtest.Must(s.tty.Write([]byte(text)))(s.t)
 }
 
 // expect waits until the terminal shows something that matches, and forgets
@@ -115,10 +109,7 @@ func (s *session) expect(pattern string) string {
 func (s *session) inFront(command string) {
 	s.t.Helper()
 	busy.Until(s.t, command+" in the foreground", func() bool {
-		front, err := unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCGPGRP)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		front := errtest.Must(unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCGPGRP))(s.t)
 		for pid, line := range s.processes() {
 			group, _ := unix.Getpgid(pid)
 			if strings.HasPrefix(line, command) && group == front && state(pid) != "T" {
@@ -419,9 +410,7 @@ func TestJobAtATerminalIsGoneHoweverItsGroupIsTreated(t *testing.T) {
 			n.writing(t)
 			group := s.program().Pid
 			deadline := l.ends(t, 5*time.Second)
-			if err := unix.Kill(-group, signal); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, unix.Kill(-group, signal))
 			busy.Until(t, "the job is gone", func() bool {
 				left := s.processes()
 				delete(left, s.Process.Pid)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 const (
@@ -20,10 +21,7 @@ const (
 func opened(t *testing.T) (*gate, driver.Session, driver.Ticket) {
 	t.Helper()
 	g := newGate(memlock.New())
-	s, err := g.Open(t.Context(), driver.SessionOptions{TTL: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(g.Open(t.Context(), driver.SessionOptions{TTL: 3 * time.Second}))(t)
 	held, err := s.Join(t.Context(), driver.Request{ID: firstID, Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1})
 	if err != nil || !held.Held {
 		t.Fatalf("%+v, %v", held, err)
@@ -78,17 +76,13 @@ func TestGateKeepsTheAnswerBack(t *testing.T) {
 		go func() { _, err := s.Await(t.Context(), next); got <- err }()
 		synctest.Wait()
 		g.cut()
-		if err := s.(*gatedSession).Session.Leave(t.Context(), held, true); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, s.(*gatedSession).Session.Leave(t.Context(), held, true))
 		synctest.Wait()
 		if len(got) > 0 {
 			t.Fatalf("the answer has come through the shut gate: %v", <-got)
 		}
 		g.mend()
-		if err := <-got; err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, <-got)
 	})
 }
 
@@ -97,12 +91,8 @@ func TestGateKnowsWhichCallsCanBeStopped(t *testing.T) {
 	g, _, held := opened(t)
 	defer g.Close()
 	s := &gatedSession{lookingSession{nil, t, g}, g}
-	if _, err := s.Renew(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Await(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.Renew(t.Context(), nil))(t)
+	errtest.Must(s.Await(t.Context(), held))(t)
 }
 
 // lookingSession looks whether the calls could be locked during one.
