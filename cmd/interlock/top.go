@@ -151,7 +151,7 @@ func (t *top) loop(ctx context.Context, m *topModel, screen tcell.Screen) error 
 	defer tick.Stop()
 	t.unread = func() {}
 	defer func() { t.unread() }()
-	idle := true
+	idle, followed := true, ""
 	for {
 		if idle && !m.paused {
 			idle = false
@@ -186,10 +186,12 @@ func (t *top) loop(ctx context.Context, m *topModel, screen tcell.Screen) error 
 				return signalled{syscall.SIGINT}
 			}
 			return nil
-		case topFollow:
-			t.follow(ctx, string(do))
 		case topAsk:
 			go t.ask(ctx, do)
+		}
+		if name := m.followed(); name != followed {
+			t.follow(ctx, name)
+			followed = name
 		}
 	}
 }

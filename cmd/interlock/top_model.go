@@ -83,9 +83,8 @@ type (
 
 // The deeds that a topModel wants done after an event.
 type (
-	topFollow string // tell of this lock and of no other; "" of none
-	topQuit   struct{ interrupted bool }
-	topAsk    struct {
+	topQuit struct{ interrupted bool }
+	topAsk  struct {
 		do     string // revoke, evict or force
 		name   string
 		member interlock.Member
@@ -128,6 +127,14 @@ func (m *topModel) update(now time.Time, event any) (do any) {
 	m.list.settle(len(m.locks), m.rows(), func(i int) string { return m.locks[i].Name })
 	m.line.settle(len(m.members), m.rows(), func(i int) string { return m.members[i].ID })
 	return do
+}
+
+// followed is the lock whose state is to be read; "" if none is.
+func (m *topModel) followed() string {
+	if m.paused {
+		return ""
+	}
+	return m.open
 }
 
 // take keeps the last sample that says something. One that the backend has not answered says nothing.
@@ -231,17 +238,11 @@ func (m *topModel) browse(key string) any {
 	case "?":
 		m.mode = topHelp
 	case "p":
-		if m.paused = !m.paused; m.paused {
-			return topFollow("")
-		}
-		return topFollow(m.open)
+		m.paused = !m.paused
 	case "enter", "right":
 		if m.open == "" && len(m.locks) > 0 {
 			m.queue = m.locks[m.list.at]
 			m.open, m.members, m.line = m.queue.Name, membersOf(m.queue), cursor{}
-			if !m.paused {
-				return topFollow(m.open)
-			}
 		}
 	case "tab":
 		m.grants, m.from = m.open != "" && !m.grants, 0
@@ -255,7 +256,6 @@ func (m *topModel) browse(key string) any {
 			m.grants = false
 		case m.open != "":
 			m.open, m.members = "", nil
-			return topFollow("")
 		default:
 			m.choice.Text = ""
 			m.choose()
@@ -271,7 +271,6 @@ func (m *topModel) browse(key string) any {
 		m.mode, m.typed = topFilter, m.choice.Text
 		if m.open != "" { // a typed text must not command
 			m.open, m.members, m.grants = "", nil, false
-			return topFollow("")
 		}
 	}
 	return nil
