@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -88,7 +87,6 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 		{"```ini\n[Service]\nExecStart=/usr/bin/interlock run --note-x nightly -- ./backup.sh\n```\n", "unknown flag: --note-x"},
 		{"```yaml\ncommand: [\"interlock\", \"run\", \"--ttll\", \"9s\", \"a\", \"--\", \"./b\"]\n```\n", "unknown flag: --ttll"},
 		{"```yaml\nrun: interlock doctr --json\n```\n", `unknown command "doctr"`},
-		{"```sh\nfrobnicate --all\n```\n", "frobnicate: another program"},
 		{"    c, err := interlock.Open(ctx, url)\n", "a command can only contain words"}, // Go is marked as such
 		{"```sh\necho 'open\n```\n", "without closing quote"},
 		{"| a | `interlock ls --watch` |\n", "unknown flag: --watch"},
@@ -115,40 +113,6 @@ func TestWhatIsWrongInADocumentIsNoticed(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.text, faults, c.part)
 		}
 	}
-}
-
-// otherPrograms may stand in a block.
-var otherPrograms = map[string]string{
-	".ci/run":                  "installs what tests need, and runs them",
-	"bash":                     "a shell; what it is told with -c is read",
-	"cd":                       "into a folder of the repository, for what is built there",
-	"curl":                     "asks the page for JSON",
-	"echo":                     "of the shell",
-	"etcdctl":                  "makes users and locks",
-	"export":                   "of the shell",
-	"flock":                    "locks files beside the command",
-	"/opt/mysql/bin/mysqld":    "a server of the reader",
-	"/usr/local/bin/scheduler": "a service of the reader",
-	"go":                       "builds, tests or measures",
-	"gzip":                     "in a job of the reader",
-	"hostname":                 "the name of this machine",
-	"grep":                     "looks at output",
-	"install":                  "makes a folder",
-	"jq":                       "a stand-in reads the one field that is asked for",
-	"man":                      "shows a page",
-	"mariadb":                  "gets the tables",
-	"mkdir":                    "makes a folder",
-	"mv":                       "replaces a file",
-	"pg_dump":                  "in a job of the reader",
-	"psql":                     "gets the tables",
-	"python3":                  "takes part in locks",
-	"read":                     "of the shell",
-	"redis-cli":                "makes users",
-	"sh":                       "a shell; what it is told with -c is read",
-	"sleep":                    "waits",
-	"ssh":                      "a stand-in runs the command here",
-	"true":                     "a job that does nothing",
-	"xargs":                    "gives the modules of a checkout to go mod edit",
 }
 
 // shown is text in blocks that is no command.
@@ -336,8 +300,7 @@ var (
 	synopsis = regexp.MustCompile(`(?m)^interlock .*…`)
 )
 
-// ofShell checks lines of shell. In a fragment arguments may be missing, and other programs are
-// not looked at.
+// ofShell checks lines of shell. In a fragment arguments may be missing.
 func (d *documented) ofShell(text string, fragment bool) (faults []string) {
 	text = commandLines(text)
 	if fragment || synopsis.MatchString(text) {
@@ -348,16 +311,11 @@ func (d *documented) ofShell(text string, fragment bool) (faults []string) {
 		faults = append(faults, fmt.Sprintf("%s: %v", text, err))
 	}
 	for _, words := range commands {
-		name := words[0]
-		_, known := otherPrograms[name]
-		switch {
-		case name == "interlock":
-			if err := parseCommand(words[1:], fragment); err != nil {
-				faults = append(faults, fmt.Sprintf("%s: %v", strings.Join(words, " "), err))
-			}
-		case fragment, known, isJob(name):
-		default:
-			faults = append(faults, name+": another program: add it to otherPrograms, with what it does")
+		if words[0] != "interlock" {
+			continue // it runs, if the block does
+		}
+		if err := parseCommand(words[1:], fragment); err != nil {
+			faults = append(faults, fmt.Sprintf("%s: %v", strings.Join(words, " "), err))
 		}
 	}
 	return faults
@@ -381,11 +339,6 @@ func isShown(line string) bool {
 		}
 	}
 	return false
-}
-
-// isJob reports whether a command stands for one of the reader.
-func isJob(name string) bool {
-	return strings.HasPrefix(name, "./") || strings.HasSuffix(name, ".sh") || strings.IndexFunc(name, unicode.IsLower) < 0
 }
 
 // parseCommand reads arguments as the command does, and runs nothing.

@@ -73,15 +73,3 @@ func TestTheDemoLeavesNothing(t *testing.T) {
 		})
 	}
 }
-
-// Promise: a demonstration does not go to a backend that is named.
-func TestTheDemoTakesNoBackend(t *testing.T) {
-	t.Parallel()
-	for _, flag := range []string{"--url=mem:", "--url-file=x", "--local"} {
-		cmd := cli(t, "", "ui", "--demo", flag)
-		err := cmd.Run()
-		if cmd.ProcessState.ExitCode() != exitUsage {
-			t.Errorf("%s: %v: %s", flag, err, cmd.Stderr)
-		}
-	}
-}

@@ -4,9 +4,7 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,9 +17,6 @@ import (
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
-// go test -run TestTheREADMEShowsWhatTheDemoPrints . -write
-var write = flag.Bool("write", false, "write the figures of the flash sale into the README, of a sale with the defaults")
-
 // saleLine is what the README says of a strategy: the pieces that were sold beyond the stock by one
 // process, by several, and with --stop; and the seconds that several took. What was not sold is
 // empty.
@@ -33,9 +28,6 @@ func TestTheREADMEShowsWhatTheDemoPrints(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
 	some, few := []string{"--stock", "40", "--buyers", "120"}, []string{"--stock", "5", "--buyers", "20"}
-	if *write {
-		some, few = nil, nil
-	}
 	var lines []saleLine
 	for column, args := range [][]string{append(some, "--workers", "1"), some, append(few, "--stop")} {
 		for _, r := range demo(t, append(args, "--url", url)...) {
@@ -65,16 +57,12 @@ func TestTheREADMEShowsWhatTheDemoPrints(t *testing.T) {
 	}
 	english := saleOf(t, "../../README.md")
 	for _, file := range files {
-		if *write {
-			writeSale(t, file, lines)
-			continue
-		}
 		shown := saleOf(t, file)
 		if !slices.Equal(shown, english) {
 			t.Errorf("%s has %v, the README %v", filepath.Base(file), shown, english)
 		}
 		if !slices.EqualFunc(shown, lines, saleLine.agrees) {
-			t.Errorf("%s shows\n%v\nthe demo has printed\n%v\nto write it: go test -run TestTheREADMEShowsWhatTheDemoPrints . -write", filepath.Base(file), shown, lines)
+			t.Errorf("%s shows\n%v\nthe demo has printed\n%v", filepath.Base(file), shown, lines)
 		}
 	}
 }
@@ -121,26 +109,4 @@ func saleOf(t *testing.T, file string) (lines []saleLine) {
 		}
 	}
 	return lines
-}
-
-// writeSale writes the figures, and leaves the words.
-func writeSale(t *testing.T, file string, lines []saleLine) {
-	t.Helper()
-	bold := func(s string) string {
-		if s == "" || s == "0" {
-			return s
-		}
-		return "**" + s + "**"
-	}
-	text := readDocument(t, file)
-	table := sale.FindString(text)
-	for row := range strings.Lines(table) {
-		c := cellsOf(row)
-		for _, l := range lines {
-			if len(c) == 6 && c[0] == "`"+l.strategy+"`" {
-				table = strings.Replace(table, row, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", c[0], c[1], bold(l.one), bold(l.several), bold(l.stopped), l.seconds), 1)
-			}
-		}
-	}
-	must(os.WriteFile(file, []byte(sale.ReplaceAllLiteralString(text, table)), 0o644))
 }

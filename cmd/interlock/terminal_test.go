@@ -7,10 +7,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -76,19 +74,12 @@ func (s *screen) ends(t *testing.T) string {
 // keeps holds a lock until the test has ended, or the function is called.
 func keeps(t *testing.T, url string, args ...string) (release func()) {
 	t.Helper()
-	dir := t.TempDir()
-	c := cli(t, url, append(append([]string{"run"}, args...), "--", "job", "wait", filepath.Join(dir, "held"))...)
-	errtest.None(t, c.Start())
-	release = sync.OnceFunc(func() {
+	c := start(t, url, append(append([]string{"run"}, args...), "--", "job", "wait", "held")...)
+	c.has("held")
+	return func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
-		_ = c.Wait()
-	})
-	t.Cleanup(release)
-	busy.Until(t, "the lock is held", func() bool {
-		_, err := os.Stat(filepath.Join(dir, "held"))
-		return err == nil
-	})
-	return release
+		<-c.over
+	}
 }
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")

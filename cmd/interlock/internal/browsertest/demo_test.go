@@ -3,14 +3,10 @@
 package browsertest
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,23 +16,13 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/interlock-go/interlock/internal/busy"
-	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // demo opens interlock ui --demo in a browser.
 func demo(t *testing.T) tab {
 	t.Helper()
-	cmd := exec.Command(command, "ui", "--demo")
-	cmd.Stderr = os.Stderr
-	out := errtest.Must(cmd.StdoutPipe())(t)
-	errtest.None(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	address := errtest.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	b := newTab(t, 1280, 800)
-	b.do("open", chromedp.Navigate(strings.TrimSpace(address)))
+	b.do("open", chromedp.Navigate(newWorld(t).ui("--demo")))
 	b.becomes("a worker holds", inPage(`row(w => w.state.startsWith("holds"))`))
 	return b
 }

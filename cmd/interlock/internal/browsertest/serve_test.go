@@ -82,31 +82,6 @@ func TestThePageForOtherMachines(t *testing.T) {
 	}
 }
 
-// Promise: what cannot be served safely, or at all, is an error of one line before anything is served.
-func TestWhatCannotBeServed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	taken := errtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer taken.Close()
-	short := filepath.Join(t.TempDir(), "short")
-	errtest.None(t, os.WriteFile(short, []byte("123\n"), 0o600))
-	for says, args := range map[string][]string{
-		"needs --password-file or --user-header": {"--listen", ":0"},
-		"an address and a port are wanted":       {"--listen", "8080"},
-		"belong together":                        {"--cert", short},
-		"at least 1s is wanted":                  {"--record", "1ms"},
-		"at least 8 characters":                  {"--password-file", short},
-		"no such file":                           {"--password-file", "nowhere"},
-		"address already in use":                 {"--listen", taken.Addr().String()},
-		"--cert: ":                               {"--cert", short, "--key", short},
-	} {
-		out, err := w.command(append([]string{"ui"}, args...)...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), says) || strings.Count(string(out), "\n") != 1 {
-			t.Errorf("%v: %v: %s", args, err, out)
-		}
-	}
-}
-
 // Promise: a signal ends the page at once, though streams are open, with the status of the signal.
 func TestASignalEndsThePage(t *testing.T) {
 	t.Parallel()
