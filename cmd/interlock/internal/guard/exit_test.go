@@ -145,13 +145,6 @@ func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 	}
 }
 
-func TestLeftoversAreKilledOnRequest(t *testing.T) {
-	r := command(t, "sh", "-c", `trap '' TERM; setsid -f sleep 1000; sleep 1000 & exit 6`).with(killLeftovers, "1").start()
-	if code := r.wait(); code != 6 {
-		t.Errorf("exit code %d, want the command's own; stderr: %s", code, &r.errors)
-	}
-}
-
 func TestLeftoversOfAnEndedCommandAreGoneByTheDeadline(t *testing.T) {
 	n, l := newNotebook(t), newLease(t)
 	exe := errtest.Must(os.Executable())(t)

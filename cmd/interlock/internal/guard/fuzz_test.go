@@ -12,7 +12,7 @@ import (
 // as a config or an order is sent as such again.
 func FuzzWire(f *testing.F) {
 	for _, v := range []any{
-		config{}, config{Path: "/bin/true", Args: []string{"true"}, Env: []string{"A=b"}, TTL: 1, Deadline: 2, Liveness: []uintptr{3}, KillLeftovers: true, GiveBack: []byte{4}},
+		config{}, config{Path: "/bin/true", Args: []string{"true"}, Env: []string{"A=b"}, TTL: 1, Deadline: 2, Liveness: []uintptr{3}, GiveBack: []byte{4}},
 		order{Kind: sendSignal, Signal: 15, Group: true}, order{Kind: -1, N: 1 << 40},
 	} {
 		var b bytes.Buffer

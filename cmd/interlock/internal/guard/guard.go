@@ -73,11 +73,6 @@ type Spec struct {
 	// caller keeps its own copies.
 	Liveness []*os.File
 
-	// KillLeftovers kills what is left of the job as soon as the command itself
-	// has ended. Without it, descendants that outlive the command still count as
-	// the job: it is not over, and deadlines apply, until they have ended too.
-	KillLeftovers bool
-
 	// GiveBack is what the function of [Main] gets if this process has died and nobody of
 	// the job is left. On Linux only: elsewhere the guard can miss a descendant. Nil: it is
 	// not called. What is in it, the guard alone gets to see.

@@ -69,7 +69,6 @@ const (
 	asParent       = "GUARD_TEST_PARENT"
 	testTTL        = "GUARD_TEST_TTL"
 	giveBack       = "GUARD_TEST_GIVE_BACK"
-	killLeftovers  = "GUARD_TEST_KILL_LEFTOVERS"
 	leaseFolder    = "GUARD_TEST_LEASE"
 	livenessNumber = "GUARD_TEST_LIVENESS"
 	slowly         = "GUARD_TEST_SLOWLY"
@@ -93,11 +92,10 @@ func program() int {
 		next = func() driver.Instant { return driver.Now().Add(time.Hour) }
 	}
 	spec := guard.Spec{
-		Args:          os.Args[1:],
-		TTL:           ttl,
-		Deadline:      next(),
-		KillLeftovers: os.Getenv(killLeftovers) != "",
-		GiveBack:      []byte(os.Getenv(giveBack)),
+		Args:     os.Args[1:],
+		TTL:      ttl,
+		Deadline: next(),
+		GiveBack: []byte(os.Getenv(giveBack)),
 	}
 	if fd, err := strconv.Atoi(os.Getenv(livenessNumber)); err == nil {
 		unix.CloseOnExec(fd)

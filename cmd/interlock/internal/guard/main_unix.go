@@ -340,18 +340,6 @@ func (g *guard) commandIs(ws syscall.WaitStatus) {
 	default:
 		g.ended, g.stopped = true, 0
 		g.reports.Encode(report{Kind: ended, N: int(ws)})
-		if g.KillLeftovers {
-			g.killLeftovers()
-		}
-	}
-}
-
-// killLeftovers begins to kill what has outlived the command; that is the end
-// that was asked for, not a loss.
-func (g *guard) killLeftovers() {
-	if !g.killing {
-		g.killing = true
-		g.reports.Encode(report{Kind: killing})
 	}
 }
 

@@ -130,7 +130,6 @@ func guardJob(in, out *os.File) int {
 			}
 		case code := <-exit:
 			over = true
-			kill = kill || c.KillLeftovers
 			reports.Encode(report{Kind: ended, N: code})
 		case <-timer.C:
 		case <-again:

@@ -130,7 +130,7 @@ func start(s Spec) (*Job, error) {
 	c := config{
 		Path: path, Args: s.Args, Env: s.Env,
 		Group: j.group, TTL: int64(s.TTL), Deadline: share(s.Deadline),
-		KillLeftovers: s.KillLeftovers, GiveBack: s.GiveBack,
+		GiveBack: s.GiveBack,
 	}
 	for i := range s.Liveness {
 		c.Liveness = append(c.Liveness, uintptr(base+2+i))

@@ -93,7 +93,7 @@ func start(s Spec) (*Job, error) {
 	}
 	c := config{
 		Path: path, Args: s.Args, Env: s.Env,
-		TTL: int64(s.TTL), Deadline: share(s.Deadline), KillLeftovers: s.KillLeftovers,
+		TTL: int64(s.TTL), Deadline: share(s.Deadline),
 	}
 	inherit := []syscall.Handle{syscall.Handle(orderR.Fd()), syscall.Handle(reportW.Fd())}
 	for _, f := range s.Liveness {

@@ -11,15 +11,14 @@ import (
 // start the command, then orders to it, and reports back.
 
 type config struct {
-	Path          string
-	Args          []string
-	Env           []string
-	Group         int // the process group to join; 0: one of its own
-	TTL           int64
-	Deadline      driver.Instant // on the shared clock
-	Liveness      []uintptr
-	KillLeftovers bool
-	GiveBack      []byte
+	Path     string
+	Args     []string
+	Env      []string
+	Group    int // the process group to join; 0: one of its own
+	TTL      int64
+	Deadline driver.Instant // on the shared clock
+	Liveness []uintptr
+	GiveBack []byte
 }
 
 type order struct {
