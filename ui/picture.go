@@ -27,7 +27,7 @@ type box struct {
 	under  bool   // it is being found out
 }
 
-// place finds the column: one more than that of any box that is waited for. A way that comes back to itself is not followed.
+// place finds the column: left of all boxes that are waited for. A way that comes back to itself is not followed.
 func (b *box) place() int {
 	if b.column == 0 {
 		b.under = true
