@@ -190,7 +190,7 @@ func (e *examination) checkServers(context.Context) driver.Finding {
 
 // askEnsemble reads the node that says who belongs to the ensemble, which all may read.
 func (e *examination) askEnsemble(ctx context.Context) {
-	c, err := e.get(ctx, "/zookeeper/config")
+	c, err := e.l.Get(ctx, "/zookeeper/config")
 	if err != nil {
 		return
 	}
@@ -200,13 +200,6 @@ func (e *examination) askEnsemble(ctx context.Context) {
 			e.voters++
 		}
 	}
-}
-
-func (e *examination) get(ctx context.Context, path string) (zk.Content, error) {
-	return zk.Call(ctx, func() (zk.Content, error) {
-		data, stat, err := e.l.Conn.Get(path)
-		return zk.Content{Data: data, Stat: stat}, err
-	})
 }
 
 // checkVersion knows the first version without the faults by which servers lose transactions when leaders crash.
@@ -271,64 +264,29 @@ func (e *examination) stranger() *zk.Servers {
 // trial is what came of doing what locks do.
 type trial struct {
 	err          error // the first exchange that failed
-	inherited    bool  // although the lock was released
-	released     bool  // that is known
+	marked       bool  // the release
+	known        bool  // that is
 	ahead, wrong time.Duration
 }
 
 // try does what locks do, below a name of its own.
 func (e *examination) try(ctx context.Context) (t trial) {
-	d, name := newDriver(e.config), "doctor/"+strings.ToLower(exchange.NewID())
-	defer d.Close()
-	s, err := d.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second, Owner: "doctor"})
-	if err != nil {
-		t.err = fmt.Errorf("cannot begin a session: %w", err)
-		return t
-	}
-	defer func() { // its tickets are removed in any case; a server that is gone is not waited for
-		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = s.Close(brief)
-	}()
-	var k driver.Ticket
-	var v driver.Cell
-	join := func() (err error) {
-		k, err = s.Join(ctx, driver.Request{ID: exchange.NewID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true})
-		return err
-	}
-	swap := func(c driver.Swap) (err error) {
-		c.ID, c.Name, c.Version = exchange.NewID(), name+"/value", v.Version
-		v, err = d.Swap(ctx, c)
-		return err
-	}
-	for _, step := range []struct {
-		what string
-		make func() error
-	}{
-		{"acquire a lock", func() error {
-			began := time.Now()
-			err := join()
-			ended := time.Now()
-			q, _ := d.Follow(ctx, name, "")
-			for _, m := range q.Members {
-				t.ahead, t.wrong = doctor.Ahead(m.Since, began.Round(0), ended.Round(0))
-			}
-			return err
-		}},
-		{"renew a lock", func() error { _, err := s.Renew(ctx, []driver.Ticket{k}); return err }},
-		{"release a lock", func() error { return s.Leave(ctx, k, true) }},
-		{"acquire a lock again", func() error { err := join(); t.inherited, t.released = k.Inherited, err == nil; return err }},
-		{"bound a lock", func() error { return s.Keep(ctx, k, time.Minute) }},
-		{"release a lock with an end", func() error { return s.Leave(ctx, k, true) }},
-		{"change a value", func() error { return swap(driver.Swap{Value: []byte("-")}) }},
-		{"remove a value", func() error { return swap(driver.Swap{Delete: true}) }},
-		{"remove what nobody uses", func() error { return e.Explain(e.brief(ctx)) }},
-	} {
-		if err := step.make(); err != nil {
-			t.err = fmt.Errorf("cannot %s: %w", step.what, err)
-			return t
+	name := "doctor/" + strings.ToLower(exchange.NewID())
+	if t.err = doctor.Try(ctx, e.store, exchange.NewMailbox(), name); t.err == nil {
+		if err := e.Explain(e.brief(ctx)); err != nil {
+			t.err = fmt.Errorf("cannot remove what nobody uses: %w", err)
 		}
 	}
+	if t.err != nil {
+		return t
+	}
+	began := time.Now()
+	if now, _, _, err := e.clock(ctx, e.l); err == nil {
+		t.ahead, t.wrong = doctor.Ahead(time.UnixMilli(now), began.Round(0), time.Now().Round(0))
+	}
+	c, err := e.l.Get(ctx, e.node(name))
+	_, t.marked = marked(c.Data)
+	t.known = err == nil
 	return t
 }
 
@@ -360,8 +318,8 @@ func (e *examination) remedy(ctx context.Context, err error) string {
 		acl = "SCHEME:USER:cdrwa"
 	}
 	there := func(node string) bool {
-		yes, _ := zk.Call(ctx, func() (bool, error) { yes, _, err := e.l.Conn.Exists(node); return yes, err })
-		return yes
+		stat, _ := e.l.Exists(ctx, node)
+		return stat != nil
 	}
 	var missing []string
 	for top := e.top(); top != "/" && !there(top); top = path.Dir(top) {
@@ -402,9 +360,9 @@ func (e *examination) checkListing(ctx context.Context) driver.Finding {
 
 func (e *examination) checkMarks(context.Context) driver.Finding {
 	switch {
-	case !e.tried.released:
+	case !e.tried.known:
 		return driver.Finding{}
-	case e.tried.inherited:
+	case !e.tried.marked:
 		return doctor.Warn("Inherited, which is then true whenever a lock was used by others before, and speed: waiters list the queue at every grant",
 			"let the ACL of new nodes include write (w)", "a release cannot be marked in the node of its queue")
 	}
@@ -463,10 +421,11 @@ func (e *examination) checkClock(context.Context) driver.Finding {
 // checkTokens looks how many leaders there have been: their number is the upper part of each transaction; and whether transactions
 // have fallen back, by what programs have noted, or by what was copied from another ensemble.
 func (e *examination) checkTokens(ctx context.Context) driver.Finding {
-	c, err := e.get(ctx, e.aside("floors"))
 	now, before := e.l.Reached(), uint64(0)
-	if err == nil {
-		before = decodeAdditions(c).reached()
+	for _, r := range e.records(ctx) {
+		if n := len(r.Floor); n > 0 {
+			before = max(before, uint64(r.Floor[n-1].After), r.Lost)
+		}
 	}
 	const most = driver.MaxToken >> 32
 	const remedy = "start a new ensemble before that, stop the programs meanwhile, and raise the tokens of resources that check them to what they have seen"
@@ -483,16 +442,31 @@ func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// checkFloors looks whether it can be read what raised tokens are raised by.
-func (e *examination) checkFloors(ctx context.Context) driver.Finding {
-	c, err := e.get(ctx, e.aside("floors"))
-	if err != nil {
-		return driver.Finding{}
+// records are what raised tokens are raised by, by the nodes; one that cannot be read is empty.
+func (e *examination) records(ctx context.Context) map[string]*record {
+	all := map[string]*record{}
+	found, _ := e.l.List(ctx, e.aside("floors"), false)
+	for _, name := range found.Names {
+		r, _, err := e.readRecord(ctx, e.l, name)
+		if err == nil || errors.Is(err, errIllegible) {
+			all[e.aside("floors", name)] = r
+		}
 	}
-	if bad := decodeAdditions(c).illegible(); len(bad) > 0 {
-		return doctor.Warn("speed, and the names whose record below it cannot be read either: none of these can be acquired",
+	return all
+}
+
+// checkFloors looks whether they can be read.
+func (e *examination) checkFloors(ctx context.Context) driver.Finding {
+	var bad []string
+	for node, r := range e.records(ctx) {
+		if len(r.Floor) == 0 {
+			bad = append(bad, node)
+		}
+	}
+	if slices.Sort(bad); len(bad) > 0 {
+		return doctor.Warn("the names of these records: none of their locks can be acquired",
 			"interlock admin raise-token NAME FLOOR (or --all), with a FLOOR above all tokens that were granted, writes it anew; and see who may write there: exchanges and access",
-			"%s is not as it was written (of %s)", e.aside("floors"), strings.Join(bad[:min(len(bad), 5)], ", "))
+			"not as they were written: %s", strings.Join(bad[:min(len(bad), 5)], ", "))
 	}
 	return doctor.Sound
 }

@@ -40,8 +40,8 @@ func TestAFixedTicketHasOneToken(t *testing.T) {
 			}
 			shown("granted")
 			if raised { // by somebody who has seen it wait
-				_, err := connected(t, s.Addr).Set("/a/_interlock/floors", []byte(`{"q":[{"after":"0","add":"1099511628000"}]}`), -1)
-				noError(t, err)
+				overwrite(t, connected(t, s.Addr), "/a/_interlock/floors/q", `{"floor":[{"after":0,"add":1099511628000}]}`)
+				overwrite(t, connected(t, s.Addr), "/a/_interlock/floors", "")
 				shown("raised")
 			}
 			r.Retry = true
@@ -95,7 +95,7 @@ func TestRaisesAtOnceDoNotUndoEachOther(t *testing.T) {
 	d, slow := opened(t, s.Addr), opened(t, via.Addr)
 	noError(t, slow.Raise(limited(t), "p", 1<<40))
 	hold := via.HoldRequests(func(f zktest.Frame) bool {
-		return f.Op == zktest.OpMulti && f.Path == "/a/_interlock/floors"
+		return f.Op == zktest.OpMulti && f.Path == "/a/_interlock/floors/p"
 	})
 	raised := make(chan error, 1)
 	go func() { raised <- slow.Raise(limited(t), "p", 1<<41) }()
