@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
@@ -16,7 +15,7 @@ import (
 //	<demand> <ID> <queue>
 //
 // so that a session watches one node, however many tickets it has.
-var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict, "force": driver.Force}
+var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict}
 
 func letter(what driver.Demand, queue, id string) string {
 	for verb, d := range verbs {
@@ -139,12 +138,8 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 				ops = append(ops, &zk.Check{Path: q.path + "/" + o.node, Version: -1})
 			}
 		}
-		letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(driver.Force, q.name, id))
-		if err != nil {
-			return err
-		}
-		_, err = l.Multi(ctx, append(ops, letters...)...)
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
+		_, err = l.Multi(ctx, ops...) // its session watches it
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 			return s.ask(ctx, l, q, id, what) // the line has changed
 		}
 		return err
@@ -218,46 +213,14 @@ func (s *store) letters(ctx context.Context, l *link, session int64, letter stri
 	return ops, nil
 }
 
-// tellRemoved tells the sessions of these tickets that they are gone.
-func (s *store) tellRemoved(ctx context.Context, l *link, q *queue, all []*ticket) (ops []any, err error) {
-	contents, err := s.contents(ctx, l, q, all)
-	if err != nil {
-		return nil, err
-	}
-	letters := map[int64]string{}
-	for i, t := range all {
-		if c := contents[i]; c.Stat != nil { // else the transaction fails
-			letters[c.Stat.EphemeralOwner] += letter(driver.Force, q.name, t.ID)
-		}
-	}
-	for session, text := range letters {
-		more, err := s.letters(ctx, l, session, text)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, more...)
-	}
-	return ops, nil
-}
-
 // contents reads the nodes of tickets, several at a time. One that is gone has no stat.
 func (s *store) contents(ctx context.Context, l *link, q *queue, all []*ticket) ([]zk.Content, error) {
 	contents, errs := make([]zk.Content, len(all)), make([]error, len(all))
-	var reads sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i, t := range all {
-		slots <- struct{}{}
-		reads.Go(func() {
-			defer func() { <-slots }()
-			c, err := l.Get(ctx, q.path+"/"+t.node)
-			switch {
-			case err == nil:
-				contents[i] = c
-			case !errors.Is(err, zk.ErrNoNode):
-				errs[i] = err
-			}
-		})
-	}
-	reads.Wait()
+	several(len(all), 16, func(i int) {
+		c, err := l.Get(ctx, q.path+"/"+all[i].node)
+		if errs[i] = unlessNone(err); err == nil {
+			contents[i] = c
+		}
+	})
 	return contents, errors.Join(errs...)
 }

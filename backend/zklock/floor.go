@@ -69,7 +69,7 @@ func (s *store) readRecord(ctx context.Context, l *link, queue string) (*record,
 
 // floor is what is added to the token of a ticket of the queue.
 func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add uint64, err error) {
-	f := &l.floors
+	f := l.Kept.(*floors)
 	if err := f.turn.take(ctx); err != nil {
 		return 0, err
 	}
@@ -96,7 +96,7 @@ func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add 
 
 // listFloors notes which records there are; it is the turn of the caller.
 func (s *store) listFloors(ctx context.Context, l *link) error {
-	f, path := &l.floors, s.aside("floors")
+	f, path := l.Kept.(*floors), s.aside("floors")
 	for {
 		l.Ignore(f.w)
 		f.w, f.of = l.Watch(path, false, func() {}), map[string]*record{}

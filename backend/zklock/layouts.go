@@ -24,7 +24,6 @@ type place interface {
 	quit(ctx context.Context, clean bool) error
 	shrink(ctx context.Context, units int64) error
 	keep(ctx context.Context, d time.Duration) error
-	expel(ctx context.Context) error
 	// watched is the node of a holder that is watched, and the queue where others would wait for it; nil: none would.
 	// s.mu is held.
 	watched() (node string, crowd *queue)
@@ -78,9 +77,9 @@ type elsewhere struct {
 }
 
 func (e *elsewhere) Join() *exchange.Join              { return &e.j }
-func (e *elsewhere) Link() *zk.Link                    { return e.s.l.Link }
+func (e *elsewhere) Link() *zk.Link                    { return e.s.l }
 func (e *elsewhere) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
-func (e *elsewhere) Held() bool                        { return e.known() == exchange.Held }
+func (e *elsewhere) Held() bool                        { return e.now().state == exchange.Held }
 
 func (e *elsewhere) Data(lease bool) []byte {
 	m := e.meta()
@@ -100,7 +99,7 @@ func (e *elsewhere) wake(ctx context.Context) {
 	if e.turn.take(ctx) != nil {
 		return
 	}
-	was := e.known()
+	was := e.now().state
 	st, err := e.at.look(ctx)
 	e.turn.give()
 	now, _ := e.s.l.State()
@@ -117,9 +116,7 @@ func (e *elsewhere) wake(ctx context.Context) {
 
 // ends forgets a ticket that was found to be gone, or has left.
 func (e *elsewhere) ends() exchange.Status {
-	e.s.mu.Lock()
-	defer e.s.mu.Unlock()
-	e.forget()
+	e.forgotten()
 	return exchange.Status{}
 }
 
@@ -229,11 +226,11 @@ func (p *lent) grant(ctx context.Context, _ bool) (exchange.Status, error) {
 	p.unwatch()
 	p.inherited, p.lease = inherited, lease
 	s.mu.Unlock()
-	err = s.store.takeLate(ctx, s.l, p.q, key, true, false, anyVersion, p.leases.Unlocks()...)
+	err = s.store.take(ctx, s.l, p.q, key, &marking{version: anyVersion}, p.leases.Unlocks()...)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) { // else it was done, and the reply was lost
 		return exchange.Status{}, err
 	}
-	was := p.known()
+	was := p.now().state
 	st, err := p.seat.grant(ctx, false)
 	if err == nil && was != exchange.Held && st.State == exchange.Held {
 		close(p.held)
@@ -286,17 +283,16 @@ func (p *lent) shrink(ctx context.Context, units int64) error {
 	case err != nil || done:
 		return err
 	}
-	return p.rename(ctx, 0, zk.Ephemeral, func(next *ticket) { next.wish = min(next.wish, units) })
+	return p.rename(ctx, 0, func(next *ticket) { next.wish = min(next.wish, units) })
 }
 
 func (p *lent) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }
-func (p *lent) expel(ctx context.Context) error           { return p.quit(ctx, false) }
 
 func (p *lent) abandon(ctx context.Context, l *link) error {
 	if err := p.seat.abandon(ctx, l); err != nil {
 		return err
 	}
-	err := p.leases.Abandon(ctx, l.Link)
+	err := p.leases.Abandon(ctx, l)
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.over = err == nil
@@ -374,7 +370,6 @@ func (p *guest) quit(ctx context.Context, _ bool) error {
 
 func (p *guest) shrink(context.Context, int64) error       { return nil }
 func (p *guest) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
-func (p *guest) expel(ctx context.Context) error           { return p.quit(ctx, false) }
 
 // readAll is readAny with the tickets in other layouts, for callers that are shown a queue or ask for one of its tickets.
 func (s *store) readAll(ctx context.Context, l *link, q *queue) (*listing, error) {
@@ -387,7 +382,7 @@ func (s *store) readAll(ctx context.Context, l *link, q *queue) (*listing, error
 
 // beside adds the tickets in other layouts to a listing.
 func (s *store) beside(ctx context.Context, l *link, q *queue, f *listing, watch func(path string)) error {
-	all, err := s.layouts.Tickets(ctx, l.Link, q.path, f.nodes, watch)
+	all, err := s.layouts.Tickets(ctx, l, q.path, f.nodes, watch)
 	for _, t := range all {
 		t.Order = int64(len(f.Keys) + 1)
 		if n := len(f.Keys); n > 0 {
@@ -410,7 +405,7 @@ func parseLeases(nodes []string) *line {
 type lines struct{ *store }
 
 func (s lines) With(ctx context.Context, f func(context.Context, *zk.Link) error) error {
-	return s.with(ctx, func(ctx context.Context, l *link) error { return f(ctx, l.Link) })
+	return s.with(ctx, f)
 }
 func (s lines) Background(f func(ctx context.Context)) bool { return s.background(f) }
 func (s lines) Path(queue string) string                    { return s.node(queue) }
@@ -418,7 +413,7 @@ func (s lines) Aside(parts ...string) string                { return s.aside(par
 func (s lines) ACL() []zk.ACL                               { return s.acl }
 func (s lines) Remember(swap string)                        { s.remember(swap) }
 func (s lines) Lay(ctx context.Context, l *zk.Link, path string, container bool) error {
-	return s.lay(ctx, &link{Link: l}, path, container && len(path) > len(s.root))
+	return s.lay(ctx, l, path, container && len(path) > len(s.root))
 }
 
 func (s lines) Locks(nodes []string) (all []curator.Lock) {

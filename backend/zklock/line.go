@@ -10,7 +10,6 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // queue is what is known of a queue.
@@ -50,6 +49,9 @@ type listing struct {
 	nodes  []string
 	stat   *zk.Stat
 	epoch  uint64 // the connection that it was read on
+
+	now  int64          // the time of the server, if a ticket has a fixed end
+	sent driver.Instant // before that was read
 }
 
 // errStale: a list has to be read again.
@@ -98,19 +100,22 @@ func (s *store) settle(ctx context.Context, l *link, q *queue, f *listing) error
 		}
 		return err
 	}
-	var now int64
 	ended := 0
 	for i, t := range f.Keys {
-		if t.until != 0 && now == 0 {
+		if t.until != 0 && f.now == 0 {
 			var err error
-			if now, _, _, err = s.clock(ctx, l); err != nil {
+			if f.now, f.sent, _, err = s.clock(ctx, l); err != nil {
 				return err
 			}
 		}
-		if t.until == 0 || t.until > now {
+		if t.until == 0 || t.until > f.now {
 			continue
 		}
-		err := s.take(ctx, l, q, t, t.kept && f.NeedsAll(t) && ended == i, freshVersion)
+		var m *marking
+		if t.kept && f.NeedsAll(t) && ended == i {
+			m = &marking{f.late(t), freshVersion}
+		}
+		err := s.take(ctx, l, q, t, m)
 		if errors.Is(err, zk.ErrNoNode) {
 			return errStale // it may have got another end meanwhile
 		}
@@ -199,22 +204,21 @@ const (
 	freshVersion version = -2
 )
 
-// take removes a ticket's node. With mark, it leaves word that an exclusive
-// ticket was held and has left cleanly, unless the data there are not ours.
-func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, mark bool, v version) error {
-	return s.takeLate(ctx, l, q, t, mark, false, v)
+// marking is word that an exclusive ticket was held and has left cleanly.
+type marking struct {
+	late    bool // it came after a number of permits
+	version version
 }
 
-func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark, late bool, v version, more ...any) error {
+// take removes a ticket's node, and leaves word of it, unless the data of the queue's node are not ours.
+func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m *marking, more ...any) error {
 	path := q.path + "/" + t.node
 	q.mu.Lock()
-	mark = mark && !q.foreign && !q.denied
-	if !q.seen {
-		v = freshVersion
-	}
+	marks, seen := m != nil && !q.foreign && !q.denied, q.seen
 	q.mu.Unlock()
-	for tries := 0; mark && tries < 5; tries++ {
-		if v == freshVersion {
+	for tries := 0; marks && tries < 5; tries++ {
+		v := m.version
+		if v == freshVersion || !seen || tries > 0 {
 			c, err := l.Get(ctx, q.path)
 			if err != nil {
 				return err
@@ -224,7 +228,7 @@ func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark
 			}
 			v = version(c.Stat.Version)
 		}
-		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: markOf(t, late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})...)
+		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: markOf(t, m.late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})...)
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true
@@ -234,25 +238,19 @@ func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
-		v = freshVersion
 	}
 	return l.Remove(ctx, path)
 }
 
 // purge removes a node, sooner or later, unless over says that it goes with its session.
 func (s *store) purge(ctx context.Context, l *link, path string, every time.Duration, over func() bool) {
-	for {
-		err := l.Remove(ctx, path)
-		if err == nil || errors.Is(err, zk.ErrNoNode) || ctx.Err() != nil {
-			break
+	retry(ctx, every, func() error {
+		err := unlessNone(l.Remove(ctx, path))
+		if err != nil && over() {
+			err = nil
 		}
-		if over() {
-			return
-		}
-		if backoff.Sleep(ctx, every) != nil {
-			return
-		}
-	}
+		return err
+	})
 	if t, ok := parse(base(path)); ok && number(t.Order) == math.MaxInt32 {
 		if errors.Is(l.Remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a number of permits
 			_ = s.renumber(ctx, l, parent(path))

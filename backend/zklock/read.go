@@ -98,7 +98,7 @@ func (s *store) lineup(ctx context.Context, l *link, q *queue, f exchange.Follow
 		return s.readAll(ctx, l, q)
 	}
 	for {
-		s.follow(f, l.Link, q.path, true)
+		s.follow(f, l, q.path, true)
 		found, err := s.list(ctx, l, q, true)
 		if err == nil {
 			err = s.settle(ctx, l, q, found)
@@ -108,7 +108,7 @@ func (s *store) lineup(ctx context.Context, l *link, q *queue, f exchange.Follow
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			s.follow(f, l.Link, q.path, false)
+			s.follow(f, l, q.path, false)
 			stat, err := l.Exists(ctx, q.path)
 			if err != nil || stat == nil {
 				return &listing{line: line{Whole: true}}, err

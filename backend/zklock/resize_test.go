@@ -231,7 +231,10 @@ func aboutToBeRefused(takenBack bool) func(p, late *party) {
 		}
 		hears := late.unheard(aMutex("q"))
 		p.resizes("q", 5)
-		p.refused(hears().err)
+		if err := hears().err; !errors.Is(err, driver.ErrGone) {
+			p.refused(err)
+		}
+		p.refuses(aMutex("q"))
 		if found := p.shows("q"); !found.Resized || found.Capacity != 5 {
 			p.t.Errorf("another number is shown as %+v", found)
 		}

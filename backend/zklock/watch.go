@@ -63,7 +63,6 @@ func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.haunted(t.q, w.obstacles)
 	if old := t.wait; old != nil {
 		w.on = old.on // the watches that are still wanted stay
 	}
@@ -76,7 +75,8 @@ func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (s
 
 // basic is the status of a ticket as far as memory says it; s.mu is held.
 func (t *seat) basic() exchange.Status {
-	if (t.stray || t.evicted) && !t.fixed && driver.Now() >= t.end {
+	own := (t.stray || t.evicted) && !t.fixed() // it has an end of its own
+	if own && driver.Now() >= t.end {
 		return exchange.Status{} // it is about to be removed
 	}
 	st := exchange.Status{State: t.state, Tag: t.zxid, Sent: t.s.proof(), Revoked: t.revoked, Evicted: t.evicted, Stray: t.stray}
@@ -86,12 +86,8 @@ func (t *seat) basic() exchange.Status {
 	if w := t.wait; w != nil && w.due != 0 {
 		st.Due = max(w.due.Sub(driver.Now()), 1)
 	}
-	if t.stray || t.evicted || t.fixed {
+	if own {
 		st.Left = t.end.Sub(driver.Now())
-	}
-	if t.fixed {
-		st.Fixed, st.Stray, st.Hold = true, false, t.hold
-		st.Left, st.Sent = t.hold, t.end.Add(-t.hold) // which is before the clock was read
 	}
 	return st
 }
@@ -378,24 +374,21 @@ func (t *seat) grant(ctx context.Context, wanted bool) (st exchange.Status, err 
 		return st, exchange.ErrTokens
 	}
 	s.store.note(t.zxid, t.token)
-	hold, until := t.j.Hold, t.key.until
-	if hold == 0 && until == 0 {
-		defer s.mu.Unlock()
+	fixed := t.fixed()
+	if fixed || t.j.Hold == 0 {
 		t.holds(wanted)
-		return t.basic(), nil
+		s.mu.Unlock()
+		return t.status(ctx, wanted)
 	}
 	s.mu.Unlock()
-	if until != 0 {
-		err = t.isFixed(ctx, wanted)
-	} else {
-		err = t.fix(ctx, hold, false, wanted)
-	}
-	if err != nil {
+	if st, err = t.fix(ctx, t.j.Hold, false); err != nil {
 		return st, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.basic(), nil
+	t.holds(wanted)
+	st.State, st.Token, st.Inherited, st.Wanted = t.state, t.token, t.inherited, t.wanted
+	return st, nil
 }
 
 // settledAfter is for how long a ticket is held before it is watched: by the client, its end, and whether others wait.
@@ -416,18 +409,26 @@ func (t *seat) holds(wanted bool) {
 
 // status is the status of a holder.
 func (t *seat) status(ctx context.Context, wanted bool) (exchange.Status, error) {
-	t.s.mu.Lock()
-	changed := t.fixed && t.key.until != 0 && (t.key.until != t.until || t.key.evicted != t.evicted)
-	t.s.mu.Unlock()
-	if changed { // by another client
-		if err := t.isFixed(ctx, wanted); err != nil {
-			return exchange.Status{}, err
-		}
-	}
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
+	s := t.s
+	s.mu.Lock()
 	t.wanted = t.wanted || wanted
-	return t.basic(), nil
+	st, fixed := t.basic(), t.fixed()
+	s.mu.Unlock()
+	if !fixed {
+		return st, nil
+	}
+	key, is, err := s.store.standing(ctx, s.l, t.q, t.j.ID) // others may change it
+	if err != nil {
+		return st, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key == nil || s.seats[t.j.ID] != t {
+		t.forget()
+		return exchange.Status{}, nil
+	}
+	t.is(key)
+	return t.endsAs(is), nil
 }
 
 // seen is called when the node of a waiter was read.

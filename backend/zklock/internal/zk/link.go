@@ -18,6 +18,7 @@ type Link struct {
 	Conn *client.Conn
 	*Tap
 	Own   bool // else the program's
+	Kept  any  // with the connection, by its user
 	leave func()
 
 	containers sync.RWMutex // of those who make one
