@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,10 +162,7 @@ func (s *store) swap(ctx context.Context, l *link, path string, w *driver.Swap) 
 			s.remember(w.ID)
 			return done.Stat, nil
 		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
-			if err := s.lay(ctx, l, s.aside("swaps"), false); err != nil {
-				return nil, err
-			}
-			if err := s.lay(ctx, l, s.aside("cells"), false); err != nil {
+			if err := cmp.Or(s.lay(ctx, l, s.aside("swaps"), false), s.lay(ctx, l, s.aside("cells"), false)); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion):
@@ -206,7 +204,7 @@ func (s *store) forgetSwaps(l *link) {
 	}
 	s.background(func(ctx context.Context) {
 		for _, o := range old {
-			if unlessNone(l.Remove(ctx, s.aside("swaps", o.id))) != nil {
+			if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
 				return
 			}
 		}

@@ -234,7 +234,7 @@ func (t *seat) evict() {
 	t.s.store.background(func(ctx context.Context) {
 		ctx, cancel := t.s.within(ctx)
 		defer cancel()
-		retry(ctx, again, func() error { return unlessGone(t.s.store.evict(ctx, t.s.l, t.q, t.j.ID)) })
+		retry(ctx, again, func() error { return zk.Unless(t.s.store.evict(ctx, t.s.l, t.q, t.j.ID), driver.ErrGone) })
 	})
 }
 

@@ -181,21 +181,15 @@ func certain(ctx context.Context, l *link, q *queue, look func() error) error {
 
 // stand makes the node, and looks.
 func (t *seat) stand(ctx context.Context) (st exchange.Status, err error) {
-	s := t.s
-	for attempts := 0; ; attempts++ {
+	// The mark, which a ticket with ReportDeath wants to read, must not go with the queue's node.
+	err = t.s.store.laid(ctx, t.s.l, t.q.path, !t.j.ReportDeath, func() error {
 		st, err = t.create(ctx)
-		if errors.Is(err, zk.ErrNoNode) && attempts < 10 {
-			// A container that is empty goes away at any time.
-			// The mark, which a ticket with ReportDeath wants to read, must not go with it.
-			if err = s.store.lay(ctx, s.l, t.q.path, !t.j.ReportDeath); err == nil {
-				continue
-			}
-		}
-		if err != nil && sure(err) && !t.isOld() {
-			s.leaveSeat(t)
-		}
-		return st, err
+		return err
+	})
+	if err != nil && sure(err) && !t.isOld() {
+		t.s.leaveSeat(t)
 	}
+	return st, err
 }
 
 // sure reports whether an error means that nothing was done.
@@ -537,7 +531,7 @@ func (t *seat) expelled(ctx context.Context, ops ...any) error {
 // refuse removes a ticket that does not fit into its queue, and returns why. If the answer to that is lost, a
 // Join that is repeated is told that it is gone.
 func (t *seat) refuse(ctx context.Context, why error) error {
-	if err := unlessGone(t.at.quit(ctx, false)); err != nil {
+	if err := zk.Unless(t.at.quit(ctx, false), driver.ErrGone); err != nil {
 		return err
 	}
 	return why
@@ -549,7 +543,7 @@ func (t *seat) withdraw() {
 		t.s.store.background(func(ctx context.Context) {
 			ctx, cancel := t.s.within(ctx)
 			defer cancel()
-			retry(ctx, t.s.ttl/8, func() error { return unlessGone(t.at.quit(ctx, false)) })
+			retry(ctx, t.s.ttl/8, func() error { return zk.Unless(t.at.quit(ctx, false), driver.ErrGone) })
 		})
 	}
 }

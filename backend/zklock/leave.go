@@ -90,7 +90,7 @@ func (t *seat) quit(ctx context.Context, clean bool) error {
 		marks = &marking{is.late, is.version}
 	}
 	err := t.remove(ctx, s.l, marks, true)
-	if unlessGone(err) == nil {
+	if zk.Unless(err, driver.ErrGone) == nil {
 		t.forgotten()
 	}
 	return err
@@ -100,7 +100,7 @@ func (t *seat) quit(ctx context.Context, clean bool) error {
 func (t *seat) abandon(ctx context.Context, l *link) error {
 	err := t.settle(ctx)
 	if err == nil {
-		err = unlessGone(t.remove(ctx, l, nil, false))
+		err = zk.Unless(t.remove(ctx, l, nil, false), driver.ErrGone)
 	}
 	return err
 }

@@ -245,7 +245,7 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m *marki
 // purge removes a node, sooner or later, unless over says that it goes with its session.
 func (s *store) purge(ctx context.Context, l *link, path string, every time.Duration, over func() bool) {
 	retry(ctx, every, func() error {
-		err := unlessNone(l.Remove(ctx, path))
+		err := zk.Unless(l.Remove(ctx, path), zk.ErrNoNode)
 		if err != nil && over() {
 			err = nil
 		}
@@ -269,18 +269,13 @@ func (s *store) clock(ctx context.Context, l *link) (now int64, sent, by driver.
 }
 
 // tick writes the clock: its stat has the present time, and the present transaction.
-func (s *store) tick(ctx context.Context, l *link) (*zk.Stat, error) {
+func (s *store) tick(ctx context.Context, l *link) (stat *zk.Stat, err error) {
 	path := s.aside("clock")
-	for range 5 {
-		stat, err := l.Set(ctx, path, nil, -1)
-		if !errors.Is(err, zk.ErrNoNode) {
-			return stat, err
-		}
-		if err := s.lay(ctx, l, path, false); err != nil {
-			return nil, err
-		}
-	}
-	return nil, zk.ErrNoNode
+	err = s.laid(ctx, l, path, false, func() error {
+		stat, err = l.Set(ctx, path, nil, -1)
+		return err
+	})
+	return stat, err
 }
 
 // ceil returns milliseconds.

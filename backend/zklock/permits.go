@@ -327,7 +327,7 @@ func (s *store) removeUnfit(ctx context.Context, l *link, q *queue) error {
 			ops = append(ops, &zk.Delete{Path: q.path + "/" + t.node, Version: -1})
 		}
 		_, err = l.Multi(ctx, ops...)
-		if err := unlessNone(err); err != nil {
+		if err := zk.Unless(err, zk.ErrNoNode); err != nil {
 			return err
 		}
 	}

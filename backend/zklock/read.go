@@ -140,7 +140,6 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 	found := driver.Queue{Name: q.name, Version: f.version()}
 	known := map[*ticket]member{}
 	var unknown []*ticket
-	var now int64
 	s.mu.Lock()
 	for _, t := range f.Keys {
 		if m, ok := s.shown[q.path+"/"+t.node+t.shown]; ok {
@@ -150,12 +149,6 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 		}
 	}
 	s.mu.Unlock()
-	if slices.ContainsFunc(f.Keys, func(t *ticket) bool { return t.until != 0 }) {
-		var err error
-		if now, _, _, err = s.clock(ctx, l); err != nil {
-			return found, err
-		}
-	}
 	contents, err := s.contents(ctx, l, q, unknown)
 	if err != nil {
 		return found, err
@@ -194,7 +187,7 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 			m.Token = 0
 		}
 		if t.until != 0 {
-			m.Fixed, m.Left = true, max(t.left(now), 0)
+			m.Fixed, m.Left = true, max(t.left(f.now), 0)
 		}
 		found.Kind, found.Capacity = t.Kind, f.Capacity(t)
 		found.Members = append(found.Members, m.Member)

@@ -360,7 +360,7 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 		}
 		t.forgotten()
 	}
-	return unlessNone(l.Remove(ctx, s.inbox))
+	return zk.Unless(l.Remove(ctx, s.inbox), zk.ErrNoNode)
 }
 
 // End ends a session. If its connection was lost just then, no server knows of the end: the tickets would stand

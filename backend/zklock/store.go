@@ -268,6 +268,19 @@ func (s *store) lay(ctx context.Context, l *link, path string, container bool) e
 	return err
 }
 
+// laid makes a change that needs a node, which is made if it is not there. A container that is empty goes away at any time.
+func (s *store) laid(ctx context.Context, l *link, path string, container bool, change func() error) error {
+	for tries := 0; ; tries++ {
+		err := change()
+		if !errors.Is(err, zk.ErrNoNode) || tries == 10 {
+			return err
+		}
+		if err := s.lay(ctx, l, path, container); err != nil {
+			return err
+		}
+	}
+}
+
 // turn is a mutex that heeds contexts.
 type turn chan struct{}
 
@@ -298,12 +311,4 @@ func several(n, most int, do func(i int)) {
 		defer func() { <-slots }()
 		do(i)
 	})
-}
-
-// unlessNone is the error, or nil for a node that is not there.
-func unlessNone(err error) error {
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	return err
 }
