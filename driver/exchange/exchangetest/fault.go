@@ -71,6 +71,13 @@ const (
 
 	GrantInEnd Fault = "GrantInEnd" // what End names leaves, and no waiter is granted
 
+	// Of a store over package keys: see Keyed.
+	KeysAgree     Fault = "KeysAgree"     // a ticket of another kind is not refused
+	KeysKnown     Fault = "KeysKnown"     // a place is taken for true that is not known
+	KeysObstacles Fault = "KeysObstacles" // a waiter watches one of several that together keep it out
+	KeysMark      Fault = "KeysMark"      // the leave of a ticket that was not exclusive is a mark
+	KeysHeld      Fault = "KeysHeld"      // a number of permits does not say who was held when it was set
+
 	// Those of what few stores have.
 	Confirm  Fault = "Confirm"  // a replica need not have the grant
 	RaiseAll Fault = "RaiseAll" // queues that come later begin below the floor
