@@ -171,10 +171,12 @@ snapshot: bin/goreleaser bin/cyclonedx-gomod release-files
 release-check: bin/goreleaser
 	bin/goreleaser check -q
 
-# What is in an archive beside the binary.
+# What is in an archive, and in a package, beside the binary.
 release-files:
-	rm -rf bin/release && mkdir -p bin/release
-	$(GO) run -ldflags='-X main.release=$(VERSION)' ./cmd/interlock man >bin/release/interlock.1
+	rm -rf bin/release bin/completion && mkdir -p bin/release bin/completion
+	$(GO) build -ldflags='-X main.release=$(VERSION)' -o bin/interlock ./cmd/interlock
+	bin/interlock man >bin/release/interlock.1
+	for shell in bash zsh fish; do bin/interlock completion $$shell >bin/completion/$$shell; done
 	$(TOOLS) $(GO) run ./licences texts $(TARGETS) >../../bin/release/THIRD_PARTY.txt
 
 # Two snapshots, in different folders: are all files the same?
