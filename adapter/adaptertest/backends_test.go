@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,6 +150,15 @@ func serves(h http.Handler) error {
 	}
 	fmt.Println("http://" + l.Addr().String())
 	return http.Serve(l, h)
+}
+
+// stop says that such a process stops, and stops it until the test resumes it.
+func stop() {
+	fmt.Println(holding)
+	began := time.Now()
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	for time.Since(began) < time.Second/2 { // this thread may go on for a moment
+	}
 }
 
 // openHolder opens the client of such a process, whose lock passes on soon.

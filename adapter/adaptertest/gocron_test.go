@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -295,11 +293,7 @@ func init() {
 		if err := testserver.Until(func() (bool, error) { return e.IsLeader(context.Background()) == nil, nil }); err != nil {
 			return err
 		}
-		fmt.Println(holding)
-		stops := time.Now()
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		for time.Since(stops) < time.Second/2 { // this thread may go on for a moment
-		}
+		stop()
 		if err := e.IsLeader(context.Background()); err != nil {
 			fmt.Println(err)
 		} else {

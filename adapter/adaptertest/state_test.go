@@ -156,12 +156,18 @@ func TestStateIsLockedOnceByManyAtATime(t *testing.T) {
 	})
 }
 
-// Promise: the holder alone writes a locked state. A client whose lock has ended is refused, and one that asks for no
-// lock writes a state that is not locked.
+// Promise: the holder alone writes a locked state, with the token of its lock. A client whose lock has ended is refused, and
+// one that asks for no lock writes a state that is not locked.
 func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		s := &states{bodies: map[string]string{}}
 		a := serveStates(t, url, time.Hour, s)
+		var tokens []uint64
+		s.during = func(ctx context.Context) {
+			if lease := interlock.LeaseFrom(ctx); lease != nil {
+				tokens = append(tokens, lease.Token())
+			}
+		}
 		a.does("POST", network, "without a lock", 200)
 		a.does("LOCK", network, lockInfo("first"), 200)
 		a.does("POST", network+"?ID=first", "of the first", 200)
@@ -173,6 +179,11 @@ func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
 		a.does("POST", network+"?ID=first", "too late", 409)
 		if s.bodies[network] != "of the first" {
 			t.Errorf("the state is %q", s.bodies[network])
+		}
+		a.does("LOCK", network, lockInfo("second"), 200)
+		a.does("POST", network+"?ID=second", "of the second", 200)
+		if len(tokens) != 2 || tokens[0] >= tokens[1] {
+			t.Errorf("the tokens are %v", tokens)
 		}
 	})
 }

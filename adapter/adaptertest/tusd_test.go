@@ -35,11 +35,20 @@ type uploads struct {
 func newUploads(folder string, c *interlock.Client) (http.Handler, error) {
 	composer := tusd.NewStoreComposer()
 	filestore.New(folder).UseIn(composer)
-	composer.UseLocker(tusdlock.New(c, "uploads"))
-	return tusd.NewHandler(tusd.Config{
+	locker := tusdlock.New(c, "uploads")
+	composer.UseLocker(locker)
+	h, err := tusd.NewHandler(tusd.Config{
 		BasePath: "/", StoreComposer: composer, AcquireLockTimeout: busy.Bound(time.Minute),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
+	return locker.Wrap(h), err
+}
+
+// request is the context of a request that is not made.
+func request(ctx context.Context) (in context.Context) {
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { in = r.Context() })
+	(*tusdlock.Locker)(nil).Wrap(h).ServeHTTP(nil, httptest.NewRequest("PATCH", "/", nil).WithContext(ctx))
+	return in
 }
 
 func serveUploads(t *testing.T, folder string, c *interlock.Client) uploads {
@@ -165,7 +174,10 @@ func init() {
 		if err != nil {
 			return err
 		}
-		return serves(h)
+		return serves(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = stopping{r.Body}
+			h.ServeHTTP(w, r)
+		}))
 	}
 }
 
@@ -202,6 +214,57 @@ func TestTusdEndsTheRequestWhenTheLockIsLost(t *testing.T) {
 	})
 }
 
+// stopping is a body with which the process stops when it has received the word.
+type stopping struct{ io.ReadCloser }
+
+const word = "stop"
+
+func (b stopping) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if string(p[:n]) == word {
+		stop()
+	}
+	return n, err
+}
+
+// Promise: a server that stood still while another went on with the upload writes nothing of what it has received.
+func TestTusdStoppedServerWritesNothingWhenItGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		folder := t.TempDir()
+		p, said := begin(t, "tusd", url+" "+folder)
+		first, second := uploads{t, errtest.Received(t, "the server", said)}, serveUploads(t, folder, open(t, url).Client)
+		id := first.create(7)
+		body, w := io.Pipe()
+		status := make(chan int, 1)
+		go func() {
+			s, _ := patch(t.Context(), first.url+"/"+id, "0", body)
+			status <- s
+		}()
+		fmt.Fprint(w, "abc")
+		written(t, folder, id, "abc")
+		fmt.Fprint(w, word)
+		errtest.None(t, w.Close())
+		errtest.Received(t, "the stop", said)
+		errtest.None(t, p.Pause())
+		if s := errtest.Must(patch(t.Context(), second.url+"/"+id, "3", strings.NewReader("defg")))(t); s != http.StatusNoContent {
+			t.Errorf("PATCH of the rest: %d", s)
+		}
+		errtest.None(t, p.Resume())
+		if s := errtest.Received(t, "the request of the first server", status); s != tusd.ErrUploadInterrupted.HTTPResponse.StatusCode {
+			t.Errorf("the request of the first server: %d", s)
+		}
+		written(t, folder, id, "abcdefg")
+	})
+}
+
+// Promise: without the handler of Wrap there is no lock.
+func TestTusdAsksForWrap(t *testing.T) {
+	c := errtest.Must(interlock.Open(t.Context(), "mem:"))(t)
+	defer c.Close()
+	l := errtest.Must(tusdlock.New(c, "uploads").NewLock("upload"))(t)
+	errtest.Says(t, l.Lock(t.Context(), func() {}), "Wrap")
+}
+
 // Promise: a request that waits asks the holder to unlock, on the same server and on another one.
 func TestTusdAsksTheHolderToUnlock(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
@@ -209,10 +272,10 @@ func TestTusdAsksTheHolderToUnlock(t *testing.T) {
 		for _, locker := range []*tusdlock.Locker{here, there} {
 			holder, waiter := errtest.Must(here.NewLock("upload"))(t), errtest.Must(locker.NewLock("upload"))(t)
 			asked, done := make(chan struct{}, 1), make(chan error, 1)
-			errtest.None(t, holder.Lock(t.Context(), func() { asked <- struct{}{} }))
+			errtest.None(t, holder.Lock(request(t.Context()), func() { asked <- struct{}{} }))
 			ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Second))
 			defer cancel()
-			go func() { done <- waiter.Lock(ctx, func() {}) }()
+			go func() { done <- waiter.Lock(request(ctx), func() {}) }()
 			select {
 			case <-asked:
 			case err := <-done:
@@ -235,7 +298,7 @@ func TestTusdAsksEachHolder(t *testing.T) {
 		hold := func(i int, locked chan<- struct{}, last bool) {
 			l := errtest.Must(lockers[i%2].NewLock("upload"))(t)
 			unlock := make(chan struct{}, 1)
-			err := l.Lock(t.Context(), func() { asked <- struct{}{}; unlock <- struct{}{} })
+			err := l.Lock(request(t.Context()), func() { asked <- struct{}{}; unlock <- struct{}{} })
 			if err == nil && locked != nil {
 				locked <- struct{}{}
 			}
@@ -268,10 +331,10 @@ func TestTusdAsksNoRequestThatNoneWaitsFor(t *testing.T) {
 		for range 30 { // each time it sees that it holds about when Lock returns
 			asked := make(chan struct{}, 1)
 			first, second := errtest.Must(here.NewLock("upload"))(t), errtest.Must(there.NewLock("upload"))(t)
-			errtest.None(t, first.Lock(t.Context(), func() { asked <- struct{}{} }))
+			errtest.None(t, first.Lock(request(t.Context()), func() { asked <- struct{}{} }))
 			done := make(chan error, 1)
 			go func() {
-				done <- second.Lock(t.Context(), func() { t.Error("a request that none waits for is asked to unlock") })
+				done <- second.Lock(request(t.Context()), func() { t.Error("a request that none waits for is asked to unlock") })
 			}()
 			errtest.Received(t, "the request to unlock", asked)
 			errtest.None(t, first.Unlock())
@@ -292,23 +355,23 @@ func TestTusdGivesUpInTime(t *testing.T) {
 			l := errtest.Must(here.NewLock(id))(t)
 			errtest.Is(t, l.Unlock(), interlock.ErrReleased, "Unlock of what is not locked")
 			asked := make(chan struct{}, 1)
-			errtest.None(t, l.Lock(t.Context(), func() { asked <- struct{}{} }))
+			errtest.None(t, l.Lock(request(t.Context()), func() { asked <- struct{}{} }))
 			second := errtest.Must(here.NewLock(id))(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- second.Lock(ctx, func() {}) }()
+			go func() { done <- second.Lock(request(ctx), func() {}) }()
 			errtest.Received(t, "the request to unlock", asked)
 			cancel()
 			errtest.Is(t, errtest.Received(t, "Lock", done), tusd.ErrLockTimeout, "Lock of an ended context")
 			third := errtest.Must(there.NewLock(id))(t)
-			errtest.Is(t, third.Lock(t.Context(), func() {}), tusd.ErrLockTimeout, "Lock with Wait")
+			errtest.Is(t, third.Lock(request(t.Context()), func() {}), tusd.ErrLockTimeout, "Lock with Wait")
 			errtest.None(t, l.Unlock())
-			errtest.Is(t, third.Lock(t.Context(), func() {}), nil, "Lock after Unlock")
+			errtest.Is(t, third.Lock(request(t.Context()), func() {}), nil, "Lock after Unlock")
 			errtest.None(t, third.Unlock())
 		}
 		errtest.None(t, c.Close())
 		l := errtest.Must(here.NewLock("upload"))(t)
-		errtest.Is(t, l.Lock(t.Context(), func() {}), interlock.ErrClosed, "Lock of a client that is closed")
+		errtest.Is(t, l.Lock(request(t.Context()), func() {}), interlock.ErrClosed, "Lock of a client that is closed")
 	})
 }
 
@@ -325,8 +388,12 @@ func Example_tusd() {
 	defer os.RemoveAll(folder)
 	composer := tusd.NewStoreComposer()
 	filestore.New(folder).UseIn(composer)
-	composer.UseLocker(tusdlock.New(client, "uploads"))
+	locker := tusdlock.New(client, "uploads")
+	composer.UseLocker(locker)
 	uploads, err := tusd.NewHandler(tusd.Config{BasePath: "/files/", StoreComposer: composer})
-	fmt.Println(uploads != nil, err)
-	// Output: true <nil>
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.Handle("/files/", http.StripPrefix("/files/", locker.Wrap(uploads)))
+	// Output:
 }

@@ -71,7 +71,8 @@ func New(c *interlock.Client, prefix string, hold time.Duration, states http.Han
 //     [AllowForce] allows it.
 //   - A write of a locked state without the ID of its holder (?ID=): 423 with the LockInfo of the holder. With
 //     an ID and without a holder: 409, the lock was lost. All other writes go on to the states. One with the ID of the
-//     holder lets the lock begin its time anew, and its context ends when the lock is lost.
+//     holder lets the lock begin its time anew. Its context ends when the lock is lost, and carries the lease
+//     ([interlock.LeaseFrom]): where the states keep the largest token, they refuse a write that comes too late.
 //
 // A LockInfo has 4096 bytes at most (413). 503 says that the backend does not answer, so that the client tries again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -8,13 +8,20 @@
 //
 //	composer := handler.NewStoreComposer()
 //	filestore.New("uploads").UseIn(composer)
-//	composer.UseLocker(tusdlock.New(client, "uploads"))
+//	locker := tusdlock.New(client, "uploads")
+//	composer.UseLocker(locker)
+//	uploads, err := handler.NewHandler(handler.Config{BasePath: "/files/", StoreComposer: composer})
+//	…
+//	http.Handle("/files/", http.StripPrefix("/files/", locker.Wrap(uploads)))
 package tusdlock
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
 
 	"github.com/tus/tusd/v2/pkg/handler"
 
@@ -22,7 +29,7 @@ import (
 	"github.com/interlock-go/interlock/internal/byname"
 )
 
-// Locker is a Locker of tusd, for all its stores.
+// Locker is a Locker of tusd, for all its stores. The handler of tusd is served through [Locker.Wrap].
 type Locker struct {
 	client *interlock.Client
 	prefix string
@@ -35,6 +42,35 @@ var _ handler.Locker = (*Locker)(nil)
 // otherwise not a name of Interlock, is its SHA-256 in hex instead. Servers that share a store use one prefix.
 func New(c *interlock.Client, prefix string, opts ...interlock.Option) *Locker {
 	return &Locker{client: c, prefix: prefix, opts: opts}
+}
+
+// Wrap returns a handler which gives the bodies of requests to h as long as their locks are held. tusd is told of a loss,
+// and ends its request: a server that stood still would write first what it has received meanwhile, behind what another
+// server has written. What h had read before is written all the same.
+func (l *Locker) Wrap(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := &body{ReadCloser: r.Body}
+		r = r.WithContext(context.WithValue(r.Context(), inRequest{}, b))
+		r.Body = b
+		h.ServeHTTP(w, r)
+	})
+}
+
+// inRequest is the key of the body in the context of a request.
+type inRequest struct{}
+
+// body is the body of a request. It ends when the lock of the request is lost.
+type body struct {
+	io.ReadCloser
+	lease atomic.Pointer[interlock.Lease]
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if lease := b.lease.Load(); lease != nil && lease.Remaining() == 0 {
+		return 0, handler.ErrUploadInterrupted
+	}
+	return n, err
 }
 
 // NewLock returns the lock of an upload, for one request.
@@ -54,9 +90,15 @@ type lock struct {
 // [interlock.ErrUnavailable] if the backend has not answered. While it waits, it asks each holder, on any server, to
 // unlock.
 //
+// It fails if the request has not come through [Locker.Wrap].
+//
 // Once the lock is held, requestUnlock is called when another request asks for the lock, and when the lock is lost:
 // tusd ends its request in both cases.
 func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
+	request, ok := ctx.Value(inRequest{}).(*body)
+	if !ok {
+		return errors.New("tusdlock: the request has not come through Locker.Wrap")
+	}
 	lease, err := l.mutex.TryAcquire(ctx)
 	if interlock.Retryable(err) {
 		lease, err = l.wait(ctx)
@@ -64,6 +106,7 @@ func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	switch {
 	case err == nil:
 		l.lease = lease
+		request.lease.Store(lease)
 		go follow(lease, requestUnlock)
 		return nil
 	case errors.Is(err, interlock.ErrUnavailable):
