@@ -12,12 +12,12 @@ TARGETS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windo
 TOOLS := cd internal/tools && GOWORK=off
 
 # Modules outside the workspace that have packages of their own.
-OUTSIDE := "$$PWD/bench" "$$PWD/adapter/adaptertest"
+OUTSIDE := "$$PWD/bench" "$$PWD/lab" "$$PWD/adapter/adaptertest"
 
 # A look at the working tree, to be compared with a later one.
 LOOK := { git status --porcelain && git diff; } 2>&1
 
-.PHONY: test packages check fmt lint built unit race alone cross install modules bench mutants soak fuzz release dist snapshot release-check release-files reproducible third-party clean
+.PHONY: test packages check fmt lint built unit race alone cross install modules bench lab mutants soak fuzz release dist snapshot release-check release-files reproducible third-party clean
 
 # Whatever the tests do, the working tree is afterwards as it was before.
 test: packages
@@ -105,6 +105,7 @@ unit: bin/gotestsum
 	CGO_ENABLED=1 $(tested) $(RACE) $(watched)
 	cd bench && GOWORK=off $(GO) test -vet=off $(TESTFLAGS) ./workload ./figures
 	cd adapter/adaptertest && GOWORK=off CGO_ENABLED=0 $(GO) test -vet=off $(TESTFLAGS) .
+	cd lab && TMPDIR="$$(../.ci/memory)" GOWORK=off CGO_ENABLED=0 $(GO) test -vet=off $(TESTFLAGS) ./...
 
 race: bin/gotestsum
 	CGO_ENABLED=1 $(tested) $(RACE) $(unwatched)
@@ -147,6 +148,11 @@ mutants:
 
 bench:
 	cd bench && GOWORK=off $(GO) run . $(BENCHFLAGS)
+
+# Faults on real servers, and histories that are checked: make lab LAB='run -backend redis -for 20m -report redis.html'.
+LAB ?= run
+lab:
+	cd lab && GOWORK=off CGO_ENABLED=0 $(GO) build -o ../bin/lab . && cd .. && bin/lab $(LAB)
 
 # Writes what the modules need of each other into every go.mod and go.sum.
 modules:

@@ -1,0 +1,667 @@
+// Package check judges histories. No verdict knows of a backend: what a backend does not promise is said by the fault
+// that brings it about ([history.Event].Loses), and counted beside what is promised.
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/lab/history"
+)
+
+// Options are what a run promised.
+type Options struct {
+	TTL      time.Duration
+	Patience time.Duration // a waiter is left behind if nothing disturbs it, and it waits for longer
+	Decide   time.Duration // how long the search for an order of one object may take; 0: 10 s
+}
+
+// A Violation is a promise that was not kept.
+type Violation struct {
+	Promise string `json:"promise"`
+	Object  string `json:"object"`
+	T       int64  `json:"t"`
+	Text    string `json:"text"`
+}
+
+// A Verdict is about one promise.
+type Verdict struct {
+	Promise    string `json:"promise"`
+	Checked    int    `json:"checked"`
+	Violated   int    `json:"violated"`
+	Documented int    `json:"documented"` // happened as the documents say that it may
+	Undecided  int    `json:"undecided"`  // the search for an order took too long
+}
+
+// Spread is the middle and the end of what was measured.
+type Spread struct {
+	N      int           `json:"n"`
+	Median time.Duration `json:"median"`
+	Most   time.Duration `json:"most"`
+	Least  time.Duration `json:"least"`
+	all    []time.Duration
+}
+
+func (s *Spread) add(d time.Duration) { s.all = append(s.all, d) }
+
+func (s *Spread) sum() {
+	if s.N = len(s.all); s.N > 0 {
+		slices.Sort(s.all)
+		for i, d := range []*time.Duration{&s.Least, &s.Median, &s.Most} {
+			*d = s.all[[]int{0, s.N / 2, s.N - 1}[i]].Round(10 * time.Microsecond)
+		}
+	}
+}
+
+// Result is all that was found.
+type Result struct {
+	Operations int `json:"operations"` // of workers
+	Succeeded  int `json:"succeeded"`
+	Unknown    int `json:"unknown"`
+	Grants     int `json:"grants"`
+	Losses     int `json:"losses"` // leases that were lost, and said to be
+
+	Faults map[string]int `json:"faults"`
+
+	// Recovery, by the kind of the fault: from its end to the next grant of each lock that all want, of those the last.
+	Recovery map[string]*Spread `json:"recovery"`
+
+	LossSignal Spread `json:"loss_signal"`
+	Updates    int    `json:"updates"`      // of unfenced counters
+	Overwrites int    `json:"lost_updates"` // so many of the updates were lost
+	Refused    int    `json:"refused"`      // writes that the resource refused, for their tokens were old
+
+	Verdicts   []*Verdict  `json:"verdicts"`
+	Violations []Violation `json:"violations"`
+}
+
+// Violated says whether any promise was not kept.
+func (r *Result) Violated() bool { return len(r.Violations) > 0 }
+
+// Promises of a result, as reports name them.
+const (
+	Exclusion = "no two hold at once"
+	Order     = "one order explains all"
+	Tokens    = "tokens grow"
+	Fenced    = "fenced writes are in order"
+	Fair      = "first come, first served"
+	Healthy   = "undisturbed leases stay"
+	Signal    = "the loss is told in time"
+	Waiters   = "no waiter is left behind"
+	Leftovers = "nothing is left over"
+	Once      = "work takes effect once"
+	Gathering = "latches and barriers gather all"
+	Reports   = "calls fail as documented"
+)
+
+// A span is a time in which a lease certainly held.
+type span struct {
+	from, to int64
+	units    int64
+	grant    *grant
+}
+
+// A grant is an operation that has acquired.
+type grant struct {
+	history.Key
+	object      string
+	capacity    int64
+	token       uint64
+	id          string
+	invoked, ok int64
+	spans       []span
+	ended, lost int64 // 0: never
+	evicted     bool
+	clean       bool // the release is confirmed
+	changes     []change
+}
+
+type change struct {
+	units      int64 // that are given back
+	began, end int64
+}
+
+func (g *grant) last() int64 { return g.spans[len(g.spans)-1].to }
+
+func (g *grant) exclusive() bool { return g.spans[0].units == g.capacity }
+
+// A disturbance is a fault, or a time in which a worker stood still.
+type disturbance struct {
+	from, to int64
+	worker   string // "": it concerns all
+	loses    bool
+	mixes    bool
+	stall    bool
+	number   int
+	kind     string
+}
+
+type judge struct {
+	Options
+	*Result
+	verdicts map[string]*Verdict
+	events   []history.Event
+	grants   map[string][]*grant // of an object, in the order in which they succeeded
+	faults   []disturbance
+	stalls   []disturbance
+	killed   map[int]int64
+	end      int64
+}
+
+// Check judges a history, which is sorted.
+func Check(events []history.Event, o Options) *Result {
+	j := &judge{
+		Options: o, Result: &Result{Faults: map[string]int{}, Recovery: map[string]*Spread{}},
+		verdicts: map[string]*Verdict{}, events: events, grants: map[string][]*grant{}, killed: map[int]int64{},
+	}
+	j.Decide = cmp.Or(j.Decide, 10*time.Second)
+	for _, p := range []string{Exclusion, Order, Tokens, Fenced, Fair, Healthy, Signal, Waiters, Leftovers, Once,
+		Gathering} {
+		j.verdict(p)
+	}
+	if len(events) > 0 {
+		j.end = events[len(events)-1].T
+	}
+	j.disturbances()
+	j.assemble()
+	j.exclusion()
+	j.tokens()
+	j.orders()
+	j.resource()
+	j.fair()
+	j.losses()
+	j.waiters()
+	j.recovery()
+	j.gatherings()
+	j.once()
+	names := map[string]bool{}
+	for i := range events {
+		if e := &events[i]; e.Kind == history.Left {
+			j.wrong(Leftovers, e.Object, e.T, "%s", e.Value)
+		} else if e.Kind == history.Invoke {
+			names[e.Object] = true
+		}
+	}
+	j.verdict(Leftovers).Checked = len(names)
+	j.LossSignal.sum()
+	for _, s := range j.Recovery {
+		s.sum()
+	}
+	return j.Result
+}
+
+func (j *judge) verdict(promise string) *Verdict {
+	v := j.verdicts[promise]
+	if v == nil {
+		v = &Verdict{Promise: promise}
+		j.verdicts[promise] = v
+		j.Verdicts = append(j.Verdicts, v)
+	}
+	return v
+}
+
+func (j *judge) wrong(promise, object string, t int64, format string, args ...any) {
+	j.verdict(promise).Violated++
+	j.Violations = append(j.Violations, Violation{promise, object, t, fmt.Sprintf(format, args...)})
+}
+
+// disturbances collects the faults and the times in which workers stood still.
+func (j *judge) disturbances() {
+	open := map[int]int{}
+	for i := range j.events {
+		e := &j.events[i]
+		switch e.Kind {
+		case history.Fault:
+			j.Faults[e.Op]++
+			open[e.N] = len(j.faults)
+			j.faults = append(j.faults, disturbance{
+				from: e.T, to: j.end, worker: e.Object, loses: e.Loses, mixes: e.Mixes, number: e.N, kind: e.Op,
+			})
+			if e.Op == "kill" {
+				j.killed[e.Worker] = e.T
+			}
+		case history.Heal:
+			if f, ok := open[e.N]; ok {
+				j.faults[f].to = e.T
+			}
+		case history.Stall:
+			j.stalls = append(j.stalls, disturbance{from: e.T - e.D, to: e.T, worker: fmt.Sprint(e.Worker),
+				stall: true})
+		}
+	}
+}
+
+// disturbed says whether anything disturbed a worker in a time.
+func (j *judge) disturbed(worker int, from, to int64, stall time.Duration) bool {
+	name := fmt.Sprint(worker)
+	concerns := func(d disturbance) bool {
+		return d.from <= to && d.to >= from && (d.worker == "" || d.worker == name) &&
+			(!d.stall || d.to-d.from >= int64(stall))
+	}
+	return slices.ContainsFunc(j.faults, concerns) || slices.ContainsFunc(j.stalls, concerns)
+}
+
+// loses says whether a fault between two times may have lost grants, as documented.
+func (j *judge) loses(from, to int64) bool {
+	return slices.ContainsFunc(j.faults, func(d disturbance) bool { return d.loses && d.from <= to && d.to >= from })
+}
+
+// mixes is the same for the order of the waiters.
+func (j *judge) mixes(from, to int64) bool {
+	return slices.ContainsFunc(j.faults, func(d disturbance) bool { return d.mixes && d.from <= to && d.to >= from })
+}
+
+// assemble makes grants of the events.
+func (j *judge) assemble() {
+	open := map[history.Key]*grant{}
+	for i := range j.events {
+		e := &j.events[i]
+		switch e.Kind {
+		case history.Invoke:
+			j.Operations++
+			if e.Op == "acquire" {
+				open[e.Key()] = &grant{Key: e.Key(), object: e.Object, capacity: e.Cap, invoked: e.T}
+			}
+			continue
+		case history.OK:
+			j.Succeeded++
+		case history.Unknown:
+			j.Unknown++
+		case history.Release:
+			j.Operations++
+		}
+		g := open[e.Key()]
+		if g == nil {
+			continue
+		}
+		switch e.Kind {
+		case history.OK:
+			if e.Op != "acquire" {
+				continue
+			}
+			g.ok, g.token, g.id = e.T, e.Token, e.ID
+			g.spans = []span{{from: e.T, to: e.T, units: e.Units, grant: g}}
+			j.grants[g.object] = append(j.grants[g.object], g)
+			j.Grants++
+		case history.Held:
+			g.held(e.T)
+		case history.Change:
+			if g.ok == 0 {
+				continue
+			}
+			before := g.spans[len(g.spans)-1].units
+			g.changes = append(g.changes, change{before - e.Units, e.T, maxTime})
+			if e.Alive {
+				g.held(e.T)
+				g.spans = append(g.spans, span{e.T, e.T, e.Units, g})
+			}
+		case history.Changed:
+			if n := len(g.changes); n > 0 && e.Err == "" {
+				g.changes[n-1].end = e.T
+			}
+		case history.Lost:
+			if g.ok != 0 {
+				g.lost, g.evicted = e.T, strings.Contains(e.Err, "evicted")
+				j.Losses++
+			}
+		case history.Release:
+			if e.Alive {
+				g.held(e.T)
+			}
+		case history.Ended:
+			if g.ended, g.clean = e.T, e.Err == ""; g.clean {
+				j.Succeeded++
+			}
+		}
+	}
+}
+
+func (g *grant) held(t int64) {
+	if n := len(g.spans); n > 0 {
+		g.spans[n-1].to = max(g.spans[n-1].to, t)
+	}
+}
+
+func (j *judge) objects() []string { return slices.Sorted(maps.Keys(j.grants)) }
+
+// exclusion looks for times in which more was certainly held than the capacity.
+func (j *judge) exclusion() {
+	v := j.verdict(Exclusion)
+	resized := map[string]bool{}
+	for i := range j.events {
+		if j.events[i].Op == "permits" {
+			resized[j.events[i].Object] = true
+		}
+	}
+	for _, name := range j.objects() {
+		all := j.grants[name]
+		v.Checked += len(all)
+		if resized[name] {
+			continue // the order of all has to explain it
+		}
+		var spans []span
+		for _, g := range all {
+			spans = append(spans, g.spans...)
+		}
+		slices.SortFunc(spans, func(a, b span) int {
+			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+		})
+		var inside []span
+		for _, s := range spans {
+			inside = slices.DeleteFunc(inside, func(o span) bool { return o.to <= s.from })
+			used := s.units
+			for _, o := range inside {
+				used += o.units
+			}
+			inside = append(inside, s)
+			if used <= s.grant.capacity || len(inside) == 1 {
+				continue
+			}
+			o := inside[0]
+			if j.loses(o.from, s.from) {
+				v.Documented++
+				continue
+			}
+			j.wrong(Exclusion, name, s.from,
+				"%d of %d units are held: by %s since %s and up to %s at least, and by %s from %s on",
+				used, s.grant.capacity, o.grant, j.at(o.from), j.at(o.to), s.grant, j.at(s.from))
+		}
+	}
+}
+
+func (g *grant) String() string {
+	return fmt.Sprintf("worker %d/%d#%d (token %d)", g.Worker, g.G, g.N, g.token)
+}
+
+// at is a time since the beginning of the run.
+func (j *judge) at(t int64) string {
+	return time.Duration(t - j.events[0].T).Round(10 * time.Microsecond).String()
+}
+
+// tokens looks at the exclusive grants of each object, in the order in which they certainly held.
+func (j *judge) tokens() {
+	v := j.verdict(Tokens)
+	for _, name := range j.objects() {
+		var last *grant
+		for _, g := range j.grants[name] {
+			if !g.exclusive() || g.token == 0 {
+				continue
+			}
+			v.Checked++
+			if last != nil && g.token <= last.token {
+				j.wrong(Tokens, name, g.ok, "%s is granted at %s, after %s", g, j.at(g.ok), last)
+			}
+			if last == nil || g.token > last.token {
+				last = g
+			}
+		}
+	}
+}
+
+// resource looks at what the resource has taken.
+func (j *judge) resource() {
+	type state struct {
+		value string
+		token uint64
+	}
+	now := map[string]state{}
+	v := j.verdict(Fenced)
+	for i := range j.events {
+		e := &j.events[i]
+		switch e.Kind {
+		case history.Refuse:
+			j.Refused++
+		case history.Accept:
+			s := now[e.Object]
+			base := fmt.Sprint(e.Ver)
+			lost := s.value != "" && base != s.value
+			if e.Token == 0 {
+				if j.Updates++; lost {
+					j.Overwrites++
+				}
+			} else {
+				v.Checked++
+				if e.Token < s.token {
+					j.wrong(Fenced, e.Object, e.T, "the token %d is taken after %d", e.Token, s.token)
+				} else if lost {
+					j.wrong(Fenced, e.Object, e.T,
+						"the update %s of worker %d/%d#%d with token %d is made of %s, and there was %s, of token %d",
+						e.Value, e.Worker, e.G, e.N, e.Token, base, s.value, s.token)
+				}
+			}
+			now[e.Object] = state{e.Value, e.Token}
+		}
+	}
+}
+
+// fair looks whether grants came in the orders that observers have seen in the queues.
+func (j *judge) fair() {
+	v := j.verdict(Fair)
+	granted := map[string]*grant{}
+	for _, all := range j.grants {
+		for _, g := range all {
+			ticket, _, _ := strings.Cut(g.id, ".")
+			granted[ticket] = g
+		}
+	}
+	told := map[[2]string]bool{}
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Kind != history.Seen {
+			continue
+		}
+		var before *grant
+		for _, id := range e.IDs {
+			g := granted[id]
+			if g == nil {
+				continue // it gave up, or was killed
+			}
+			v.Checked++
+			if before != nil && g.token < before.token &&
+				j.mixes(min(before.invoked, g.invoked), max(before.ok, g.ok)) {
+				v.Documented++
+			} else if before != nil && g.token < before.token && !told[[2]string{before.id, g.id}] {
+				told[[2]string{before.id, g.id}] = true
+				j.wrong(Fair, e.Object, e.T, "%s stood in front of %s, and was granted the lock later", before, g)
+			}
+			before = g
+		}
+	}
+}
+
+// losses looks at leases whose holders were told that they are lost.
+func (j *judge) losses() {
+	healthy, signal := j.verdict(Healthy), j.verdict(Signal)
+	healthy.Checked = j.Grants
+	for _, name := range j.objects() {
+		all := j.grants[name]
+		for i, g := range all {
+			if g.lost == 0 {
+				continue
+			}
+			if !g.evicted && !j.disturbed(g.Worker, g.lost-int64(j.TTL)-int64(j.margin()), g.lost, j.TTL/5) {
+				j.wrong(Healthy, name, g.lost, "%s is lost at %s, and nothing has disturbed it", g, j.at(g.lost))
+			}
+			if !g.exclusive() || len(g.changes) > 0 || i+1 == len(all) {
+				continue
+			}
+			next := all[i+1]
+			signal.Checked++
+			gap := time.Duration(next.ok - g.lost)
+			if gap >= 0 { // in simulated time the holder's own release can let the next one in at the same instant
+				j.LossSignal.add(gap)
+				continue
+			}
+			switch {
+			case j.loses(g.ok, next.ok):
+				signal.Documented++
+			case !j.stopped(g.Worker, g.ok, g.lost):
+				j.wrong(Signal, name, g.lost, "%s is told of its loss %v after %s was granted the lock", g, -gap, next)
+			}
+		}
+	}
+}
+
+func (j *judge) margin() time.Duration { return min(j.TTL/10, time.Second) }
+
+// stopped says whether a worker stood still.
+func (j *judge) stopped(worker int, from, to int64) bool {
+	name := fmt.Sprint(worker)
+	return slices.ContainsFunc(slices.Concat(j.faults, j.stalls), func(d disturbance) bool {
+		return d.from <= to && d.to >= from && d.worker == name &&
+			(d.stall && d.to-d.from >= int64(j.margin()/4) || d.kind == "stop")
+	})
+}
+
+// waiters looks for calls that did not return, and for slow ones.
+func (j *judge) waiters() {
+	v := j.verdict(Waiters)
+	type call struct {
+		op, object string
+		from       int64
+	}
+	open := map[history.Key]call{}
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Worker == 0 {
+			continue
+		}
+		switch e.Kind {
+		case history.Invoke:
+			v.Checked++
+			open[e.Key()] = call{e.Op, e.Object, e.T}
+		case history.Release:
+			open[e.Key()] = call{"release", e.Object, e.T}
+		case history.OK, history.Failed, history.Unknown, history.Ended:
+			c, ok := open[e.Key()]
+			if !ok {
+				continue
+			}
+			delete(open, e.Key())
+			if quiet := j.quiet(e.Worker, c.from, e.T); quiet > int64(j.Patience) {
+				j.wrong(Waiters, c.object, e.T, "%s of worker %d/%d#%d took %v, %v of them undisturbed",
+					c.op, e.Worker, e.G, e.N, time.Duration(e.T-c.from), time.Duration(quiet))
+			}
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(open), func(a, b history.Key) int {
+		return cmp.Or(a.Worker-b.Worker, a.G-b.G, a.N-b.N)
+	}) {
+		if _, dead := j.killed[key.Worker]; !dead {
+			c := open[key]
+			j.wrong(Waiters, c.object, c.from, "%s of worker %d/%d#%d, begun at %s, has not returned", c.op,
+				key.Worker, key.G, key.N, j.at(c.from))
+		}
+	}
+}
+
+// quiet is the longest time between two times in which nothing disturbed a worker.
+func (j *judge) quiet(worker int, from, to int64) (longest int64) {
+	if to-from <= int64(j.Patience) {
+		return 0
+	}
+	at := from
+	for _, d := range j.faults { // in the order of their beginnings
+		if d.to < at || d.from > to || d.worker != "" && d.worker != fmt.Sprint(worker) {
+			continue
+		}
+		longest = max(longest, d.from-at)
+		at = max(at, d.to)
+	}
+	return max(longest, to-at)
+}
+
+// recovery is the time from the end of each fault to the next grant of the locks that all want, of those the last.
+func (j *judge) recovery() {
+	for _, f := range j.faults {
+		from, most := f.to, int64(-1)
+		if f.kind == "kill" {
+			from = f.from
+		}
+		for name, all := range j.grants {
+			if !strings.HasSuffix(name, "/all") {
+				continue
+			}
+			i, _ := slices.BinarySearchFunc(all, from, func(g *grant, t int64) int { return cmp.Compare(g.ok, t) })
+			if i < len(all) {
+				most = max(most, all[i].ok-from)
+			}
+		}
+		if most < 0 {
+			continue
+		}
+		s := j.Recovery[f.kind]
+		if s == nil {
+			s = &Spread{}
+			j.Recovery[f.kind] = s
+		}
+		s.add(time.Duration(most))
+	}
+}
+
+// gatherings looks whether latches and barriers have let through too early. The events of their calls have the number
+// that has to come together in Cap.
+func (j *judge) gatherings() {
+	v := j.verdict(Gathering)
+	type member struct{ entered, left int64 } // the last time that it began to; left is 0 while it has not
+	counted := map[string]int64{}             // countdowns that were begun
+	barriers := map[string]map[[2]int]*member{}
+	for i := range j.events {
+		e := &j.events[i]
+		all := barriers[e.Object]
+		if all == nil {
+			all = map[[2]int]*member{}
+			barriers[e.Object] = all
+		}
+		key := [2]int{e.Worker, e.G}
+		switch e.Op + " " + e.Kind {
+		case "countdown invoke":
+			counted[e.Object]++
+		case "latch ok":
+			if v.Checked++; counted[e.Object] < e.Cap {
+				j.wrong(Gathering, e.Object, e.T, "the latch of %d lets worker %d/%d pass after %d", e.Cap, e.Worker,
+					e.G, counted[e.Object])
+			}
+		case "enter invoke":
+			all[key] = &member{entered: e.T}
+		case "enter fail", "leave invoke":
+			all[key].left = e.T
+		case "enter unknown": // its place may stand for a TTL, and if a server dies for another
+			all[key].left = e.T + 3*int64(j.TTL)
+		case "enter ok":
+			met := int64(0)
+			for _, m := range all {
+				if m.left == 0 || m.left >= all[key].entered {
+					met++
+				}
+			}
+			if v.Checked++; met < e.Cap {
+				j.wrong(Gathering, e.Object, e.T, "the barrier of %d lets worker %d/%d in with %d", e.Cap, e.Worker,
+					e.G, met)
+			}
+		}
+	}
+}
+
+// once looks whether the work of a key has taken effect more than once, or has had two results.
+func (j *judge) once() {
+	v := j.verdict(Once)
+	results := map[string]string{}
+	for i := range j.events {
+		e := &j.events[i]
+		switch {
+		case e.Op == "once" && e.Kind == history.OK:
+			v.Checked++
+			if r, ok := results[e.Object]; ok && r != e.Value {
+				j.wrong(Once, e.Object, e.T, "the results are %s and %s", r, e.Value)
+			}
+			results[e.Object] = e.Value
+		case e.Op == "effects" && e.Value != "1":
+			j.wrong(Once, e.Object, e.T, "the work has taken effect %s times", e.Value)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+// Lab lets processes work on real backends while faults disturb them, and checks what they saw against what is
+// promised.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/lab/broken"
+	"github.com/interlock-go/interlock/lab/fault"
+	"github.com/interlock-go/interlock/lab/report"
+	"github.com/interlock-go/interlock/lab/run"
+	"github.com/interlock-go/interlock/lab/virtual"
+	"github.com/interlock-go/interlock/lab/worker"
+	"github.com/interlock-go/interlock/lab/world"
+)
+
+const usage = `usage:
+  lab run [flags]     let workers work on backends while faults disturb them, and judge
+  lab virtual [flags] the same work in simulated time, on the backend in memory
+  lab list            name the backends, workloads and faults
+  lab report DIR...   judge the histories of runs again, and write DIR/report.html
+`
+
+func main() {
+	worker.Main()
+	if len(os.Args) < 2 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	var err error
+	switch os.Args[1] {
+	case "run":
+		err = runAll(os.Args[2:])
+	case "report":
+		err = again(os.Args[2:])
+	case "virtual":
+		simulate(os.Args[2:])
+	case "list":
+		list()
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(1)
+	}
+}
+
+func words(text string) (all []string) {
+	for w := range strings.SplitSeq(text, ",") {
+		if w != "" {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func runAll(args []string) error {
+	flags := flag.NewFlagSet("lab run", flag.ExitOnError)
+	backends := flags.String("backend", "", "backends, separated by commas; without it all")
+	workloads := flags.String("workload", "", "workloads; without it all")
+	faults := flags.String("faults", "", "faults; without it all; none")
+	length := flags.Duration("for", time.Minute, "how long faults come, for each backend")
+	seed := flags.Uint64("seed", 0, "of what is drawn at random; 0: another one each time")
+	workers := flags.Int("workers", 4, "processes that work")
+	goroutines := flags.Int("goroutines", 4, "of each")
+	page := flags.String("report", "", "file for a page of HTML, which names the backend if there are several")
+	asJSON := flags.Bool("json", false, "write the results as JSON")
+	dir := flags.String("dir", "",
+		"folder for servers and histories; without it a temporary one, which stays if a promise was not kept")
+	_ = flags.Parse(args)
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	names := words(*backends)
+	if len(names) == 0 {
+		for _, k := range world.Kinds() {
+			names = append(names, k.Name)
+		}
+	}
+	base := *dir
+	if base == "" {
+		var err error
+		if base, err = os.MkdirTemp("", "lab-"); err != nil {
+			return err
+		}
+		_ = os.Chmod(base, 0o711)
+	}
+	var all []*run.Report
+	bad := false
+	for _, name := range names {
+		r, err := run.Run(run.Options{
+			Backend: name, Workloads: words(*workloads), Faults: words(*faults), For: *length, Seed: *seed,
+			Workers: *workers, Goroutines: *goroutines,
+			Dir: filepath.Join(base, name), Progress: func(text string) {
+				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %s",
+					name, text)
+			},
+		})
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+		if !*asJSON {
+			report.Text(os.Stdout, r)
+		}
+		if *page != "" {
+			path := *page
+			if len(names) > 1 {
+				path = strings.TrimSuffix(path, ".html") + "-" + name + ".html"
+			}
+			if err := report.Page(path, r.Dir); err != nil {
+				return err
+			}
+		}
+		if r.Violated() {
+			bad = true
+		} else if *dir == "" {
+			_ = os.RemoveAll(r.Dir)
+		}
+	}
+	if *asJSON {
+		enc := json.NewEncoder(os.Stdout)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(all); err != nil {
+			return err
+		}
+	}
+	if bad {
+		return fmt.Errorf("promises were not kept; the histories are in %s", base)
+	}
+	if *dir == "" {
+		_ = os.RemoveAll(base)
+	}
+	return nil
+}
+
+func again(dirs []string) error {
+	for _, dir := range dirs {
+		r, _, err := run.Again(dir)
+		if err == nil {
+			report.Text(os.Stdout, r)
+			err = report.Page(filepath.Join(dir, "report.html"), dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// simulate runs one seed after the other, and does not return.
+func simulate(args []string) {
+	flags := flag.NewFlagSet("lab virtual", flag.ExitOnError)
+	hours := flags.Int("hours", 100, "how many hours are simulated, each from a seed of its own")
+	seed := flags.Uint64("seed", 1, "the first seed")
+	workloads := flags.String("workload", "", "workloads; without it all")
+	mistake := flags.String("broken", "", "a broken driver, which has to be caught")
+	_ = flags.Parse(args)
+	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(words(*workloads))}
+	if i := slices.IndexFunc(broken.All, func(b broken.Break) bool { return b.Name == *mistake }); i >= 0 {
+		o.Break = broken.All[i].Wrap
+	}
+	began := time.Now()
+	operations, faults, bad := 0, 0, 0
+	virtual.Main(func(t *testing.T) {
+		for n := range uint64(*hours) {
+			o.Seed = *seed + n
+			r := virtual.Run(t, o)
+			operations += r.Operations
+			for _, k := range r.Faults {
+				faults += k
+			}
+			for _, v := range r.Violations {
+				bad++
+				fmt.Printf("seed %d: NOT KEPT: %s: %s: %s\n  again: make lab LAB='virtual -hours 1 -seed %d'\n",
+					o.Seed, v.Promise, v.Object, v.Text, o.Seed)
+			}
+			fmt.Fprintf(os.Stderr, "\r\x1b[K%d hours, %d operations, %d faults, %d violations", n+1, operations,
+				faults, bad)
+		}
+		fmt.Printf("%d simulated hours in %v: %d operations, %d faults, %d violations\n", *hours,
+			time.Since(began).Round(time.Second), operations, faults, bad)
+		if bad > 0 {
+			t.Error("promises were not kept")
+		}
+	})
+}
+
+func list() {
+	fmt.Println("backends")
+	for _, k := range world.Kinds() {
+		fmt.Printf("  %-14s %s\n", k.Name, k.About)
+	}
+	fmt.Println("workloads")
+	for _, w := range worker.All {
+		fmt.Printf("  %-14s %s\n", w.Name, w.About)
+	}
+	fmt.Println("broken drivers, for lab virtual -broken")
+	for _, b := range broken.All {
+		fmt.Printf("  %-14s %s\n", b.Name, b.About)
+	}
+	fmt.Println("faults")
+	for _, f := range fault.All {
+		fmt.Printf("  %-14s %s\n", f.Name, f.About)
+	}
+}

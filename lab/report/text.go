@@ -1,0 +1,52 @@
+// Package report shows what a run has found.
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/interlock-go/interlock/lab/run"
+)
+
+// Text writes a table.
+func Text(w io.Writer, r *run.Report) {
+	faults := 0
+	for _, n := range r.Faults {
+		faults += n
+	}
+	fmt.Fprintf(w, "%s (%s), seed %d, %v: %d operations, %d grants, %d leases lost, %d faults\n",
+		r.Backend, r.About, r.Seed, r.For, r.Operations, r.Grants, r.Losses, faults)
+	for _, v := range r.Verdicts {
+		fmt.Fprintf(w, "  %-30s %8d checked  %4d violations", v.Promise, v.Checked, v.Violated)
+		if v.Documented > 0 {
+			fmt.Fprintf(w, "  %d as documented", v.Documented)
+		}
+		if v.Undecided > 0 {
+			fmt.Fprintf(w, "  %d not decided", v.Undecided)
+		}
+		fmt.Fprintln(w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
+		fmt.Fprintf(w, "  %-16s %5d", name, r.Faults[name])
+		if s := r.Recovery[name]; s != nil {
+			fmt.Fprintf(w, "  until all go on: median %v, at most %v", s.Median.Round(time.Millisecond),
+				s.Most.Round(time.Millisecond))
+		}
+		fmt.Fprintln(w)
+	}
+	if s := r.LossSignal; s.N > 0 {
+		fmt.Fprintf(w, "  from the news of a loss to the next grant: %d, median %v, at least %v\n", s.N,
+			s.Median.Round(time.Millisecond), s.Least.Round(time.Millisecond))
+	}
+	fmt.Fprintf(w, "  unfenced counters: %d updates, %d of them lost; fenced: %d late writes refused\n", r.Updates,
+		r.Overwrites, r.Refused)
+	for _, v := range r.Violations[:min(len(r.Violations), 20)] {
+		fmt.Fprintf(w, "  NOT KEPT: %s: %s: %s\n", v.Promise, v.Object, v.Text)
+	}
+	if r.Violated() {
+		fmt.Fprintf(w, "  again: %s\n", r.Command)
+	}
+}

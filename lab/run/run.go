@@ -1,0 +1,392 @@
+// Package run lets workers work on a world while faults disturb them, and has the history judged.
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/lab/check"
+	"github.com/interlock-go/interlock/lab/fault"
+	"github.com/interlock-go/interlock/lab/history"
+	"github.com/interlock-go/interlock/lab/worker"
+	"github.com/interlock-go/interlock/lab/world"
+)
+
+// Options of a run.
+type Options struct {
+	Backend    string
+	Workloads  []string // of none all
+	Faults     []string // of none all; "none": none
+	For        time.Duration
+	Seed       uint64
+	Workers    int
+	Goroutines int
+	Dir        string // for the history and the servers; it must not exist
+	Broken     string
+	Settle     time.Duration // for how long they go on after the last fault; 0: two TTLs
+	Progress   func(string)
+}
+
+// Report is a run and what was found.
+type Report struct {
+	Backend string        `json:"backend"`
+	About   string        `json:"about"`
+	Seed    uint64        `json:"seed"`
+	For     time.Duration `json:"for"`
+	TTL     time.Duration `json:"ttl"`
+	Command string        `json:"command"` // that repeats it
+	Dir     string        `json:"dir"`     // of the history
+
+	Patience time.Duration `json:"patience"`
+	*check.Result
+}
+
+// runner is one run.
+type runner struct {
+	Options
+	*world.World
+	log     *history.Log
+	counter *worker.Counters
+	procs   []*process
+	next    atomic.Int64 // numbers of workers
+	faults  atomic.Int64
+	other   string
+}
+
+// Run runs.
+func Run(o Options) (*Report, error) {
+	o.Workers, o.Goroutines = cmp.Or(o.Workers, 4), cmp.Or(o.Goroutines, 4)
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
+		return nil, err
+	}
+	w, err := world.Start(o.Backend, filepath.Join(o.Dir, "servers"), o.Workers)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	log, err := history.Create(filepath.Join(o.Dir, "lab.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{Options: o, World: w, log: log, other: "sqlite:" + filepath.Join(o.Dir, "other.db")}
+	r.counter = &worker.Counters{Log: log, Now: history.Now}
+	l, err := net.Listen("unix", filepath.Join(o.Dir, worker.Socket))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	go r.counter.Serve(l)
+	if _, err := worker.OpenEffects(context.Background(), filepath.Join(o.Dir, worker.Database)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, p := range r.procs {
+			p.kill()
+		}
+	}()
+	for slot := range o.Workers {
+		p := &process{r: r, slot: slot}
+		if err := p.start(); err != nil {
+			return nil, err
+		}
+		r.procs = append(r.procs, p)
+	}
+	if err := r.disturb(); err != nil {
+		r.left("progress", "%v", err)
+	}
+	r.finish()
+	return r.judge()
+}
+
+func (r *runner) event(e history.Event) {
+	e.T = history.Now()
+	r.log.Write(e)
+}
+
+func (r *runner) left(object, format string, args ...any) {
+	r.event(history.Event{Kind: history.Left, Object: object, Value: fmt.Sprintf(format, args...)})
+}
+
+// patience is how long it may take until the next of them succeeds, when nothing disturbs them.
+func (r *runner) patience() time.Duration { return busy.Bound(30*time.Second + r.Slow) }
+
+// disturb plays faults until the time is over, one after the other, at times two at once.
+func (r *runner) disturb() error {
+	admin, err := interlock.Open(context.Background(), r.Direct, interlock.TTL(r.TTL))
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	stage := &fault.Stage{World: r.World, Admin: admin.Admin()}
+	for _, p := range r.procs {
+		stage.Clients = append(stage.Clients, p)
+	}
+	all := fault.Of(r.World, r.Faults)
+	began := time.Now()
+	errs := make(chan error, lanes)
+	for lane := range lanes {
+		go func() { errs <- r.lane(lane, stage, all, began.Add(r.For)) }()
+	}
+	time.Sleep(r.For)
+	for range lanes {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// Faults of several lanes go on at once: the first ones are of clients, each has its own, and the last one is of
+// servers.
+const lanes = 3
+
+// lane plays one fault after the other.
+func (r *runner) lane(lane int, stage *fault.Stage, all []fault.Fault, end time.Time) error {
+	rnd := rand.New(rand.NewPCG(r.Seed, uint64(lane+1)))
+	s := *stage
+	s.Rand, s.Clients = rnd, nil
+	for i, c := range stage.Clients {
+		if i%(lanes-1) == lane {
+			s.Clients = append(s.Clients, c)
+		}
+	}
+	all = slices.DeleteFunc(slices.Clone(all),
+		func(f fault.Fault) bool { return (f.Client != nil) != (len(s.Clients) > 0) })
+	if len(all) == 0 {
+		return nil
+	}
+	for time.Now().Before(end) {
+		pause := time.Duration(rnd.Int64N(int64(r.TTL) / 4))
+		if rnd.IntN(8) == 0 {
+			pause = 3 * r.TTL // a lease that is lost now was not disturbed
+		}
+		time.Sleep(pause)
+		r.play(&s, fault.Choose(rnd, all))
+		if err := r.goesOn(); err != nil {
+			return err
+		}
+		r.Progress(fmt.Sprintf("%v more, %d faults", time.Until(end).Round(time.Second), r.faults.Load()))
+	}
+	return nil
+}
+
+// play begins a fault, waits, and ends it.
+func (r *runner) play(s *fault.Stage, f fault.Fault) {
+	n := int(r.faults.Add(1))
+	e := history.Event{Kind: history.Fault, Op: f.Name, N: n, Loses: f.Loses != nil && f.Loses(r.World), Mixes: r.Mixes}
+	play := f.All
+	if f.Client != nil {
+		c := s.Clients[s.IntN(len(s.Clients))]
+		e.Object = fmt.Sprint(c.Number())
+		if f.Name == "kill" {
+			e.Worker = c.Number()
+		}
+		play = func(s *fault.Stage) fault.Begun { return f.Client(s, c) }
+	}
+	e.ID = e.Object
+	if f.Harmless {
+		e.Object = "0" // no lease of a worker may be lost by it
+	}
+	r.event(e)
+	b := play(s)
+	r.event(history.Event{Kind: history.Note, Op: f.Name, N: n, Value: b.What})
+	if b.End != nil {
+		time.Sleep(b.Dwell)
+		b.End()
+	}
+	r.event(history.Event{Kind: history.Heal, Op: f.Name, N: n})
+}
+
+// goesOn waits until workers succeed again.
+func (r *runner) goesOn() error {
+	told := r.counter.Told()
+	for end := time.Now().Add(r.patience()); r.counter.Told() < told+int64(r.Workers*5); {
+		if time.Now().After(end) {
+			return fmt.Errorf("nothing has succeeded for %v after the last fault", r.patience())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// finish lets the workers end, and looks what they have left.
+func (r *runner) finish() {
+	time.Sleep(cmp.Or(r.Settle, 2*r.TTL))
+	for _, p := range r.procs {
+		p.say("over")
+	}
+	end := time.Now().Add(r.patience())
+	for _, p := range r.procs {
+		if !p.ended(time.Until(end)) {
+			r.left(fmt.Sprint("worker ", p.number), "it has not ended %v after the last fault:\n%s", r.patience(),
+				p.stacks())
+		} else if text := p.stderr(); text != "" {
+			r.left(fmt.Sprint("worker ", p.number), "it has ended with: %s", text)
+		}
+	}
+	counts, err := worker.CountEffects(filepath.Join(r.Dir, worker.Database))
+	if err != nil {
+		r.left("effects", "%v", err)
+	}
+	for key, n := range counts {
+		r.event(history.Event{Kind: history.Note, Op: "effects", Object: key, Value: fmt.Sprint(n)})
+	}
+	if err := r.tidy(); err != nil {
+		r.left("the backend", "%v", err)
+	}
+}
+
+// tidy removes what is meant to stay, and looks whether anything else has.
+func (r *runner) tidy() error {
+	ctx, cancel := context.WithTimeout(context.Background(), r.patience())
+	defer cancel()
+	if err := errors.Join(r.visit(ctx, r.Direct), r.visit(ctx, r.other)); err != nil {
+		return err
+	}
+	if r.Left == nil {
+		return nil
+	}
+	var left []string
+	for end := time.Now().Add(busy.Bound(10 * r.TTL)); ; time.Sleep(100 * time.Millisecond) {
+		if left = r.Left(); len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("it still has %d: %s", len(left), strings.Join(left[:min(len(left), 5)], ", "))
+		}
+	}
+}
+
+// visit looks whether any lock of a backend is held or waited for, and removes values.
+func (r *runner) visit(ctx context.Context, url string) error {
+	c, err := interlock.Open(ctx, url, interlock.TTL(r.TTL))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := r.empty(ctx, c); err != nil || !r.Cells || url == r.other {
+		return err
+	}
+	return r.forget(ctx, c)
+}
+
+// empty waits until no lock has a holder or a waiter, which takes a TTL or two if some were killed.
+func (r *runner) empty(ctx context.Context, c *interlock.Client) error {
+	for end := time.Now().Add(busy.Bound(5*r.TTL + r.Slow)); ; time.Sleep(100 * time.Millisecond) {
+		var names []string
+		for q, err := range c.Admin().Queues(ctx, "") {
+			if err != nil {
+				return err
+			}
+			if len(q.Holders)+len(q.Waiters)+len(q.Overruns) > 0 {
+				names = append(names, fmt.Sprintf("%s: %d hold, %d wait", q.Name, len(q.Holders), len(q.Waiters)))
+			}
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("tickets are left: %s", strings.Join(names[:min(len(names), 5)], ", "))
+		}
+	}
+}
+
+// forget removes values, latches and numbers of permits, which are there to stay.
+func (r *runner) forget(ctx context.Context, c *interlock.Client) error {
+	for st, err := range c.Admin().Stored(ctx, "") {
+		if err != nil {
+			return err
+		}
+		switch {
+		case strings.HasPrefix(st.Name, "latch/"):
+			err = c.Latch(st.Name).Reset(ctx)
+		case strings.HasPrefix(st.Name, "value/"):
+			v := interlock.NewValue[string](c, st.Name)
+			var s interlock.Snapshot[string]
+			if s, err = v.Get(ctx); err == nil {
+				err = v.Delete(ctx, s.Version)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for q, err := range c.Admin().Queues(ctx, "") {
+		if err == nil && q.PermitsSet {
+			err = c.Admin().UnsetPermits(ctx, q.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) judge() (*Report, error) {
+	events, err := history.Read(r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	result := check.Check(events, check.Options{TTL: r.TTL, Patience: r.patience()})
+	about := ""
+	for _, k := range world.Kinds() {
+		if k.Name == r.Backend {
+			about = k.About
+		}
+	}
+	report := &Report{
+		Backend: r.Backend, About: about, Seed: r.Seed, For: r.For, TTL: r.TTL, Patience: r.patience(),
+		Dir: r.Dir, Result: result,
+		Command: r.command(),
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return report, os.WriteFile(filepath.Join(r.Dir, reportFile), text, 0o600)
+}
+
+const reportFile = "report.json"
+
+// Again judges the history of a run again.
+func Again(dir string) (*Report, []history.Event, error) {
+	text, err := os.ReadFile(filepath.Join(dir, reportFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, nil, err
+	}
+	events, err := history.Read(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Result = check.Check(events, check.Options{TTL: r.TTL, Patience: r.Patience})
+	return &r, events, nil
+}
+
+func (r *runner) command() string {
+	text := fmt.Sprintf("make lab LAB='run -backend %s -for %v -seed %d", r.Backend, r.For, r.Seed)
+	if len(r.Workloads) > 0 {
+		text += " -workload " + strings.Join(r.Workloads, ",")
+	}
+	if len(r.Faults) > 0 {
+		text += " -faults " + strings.Join(r.Faults, ",")
+	}
+	return text + "'"
+}

@@ -1,0 +1,309 @@
+// Package worker does the work of a run: goroutines that use what clients offer, write down what they did, and can be
+// killed or stopped at any instruction. The same work runs in processes on real servers, and in simulated time.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/lab/history"
+)
+
+// Resource is what locks protect. It serves all workers, and is disturbed by no fault.
+type Resource interface {
+	// Read looks at a value. A token that is not 0 keeps smaller ones out from then on.
+	Read(object string, token uint64) (value uint64, taken bool, err error)
+
+	// Write writes a value that was made of base.
+	Write(k history.Key, object string, token, base, value uint64) (taken bool, err error)
+
+	// Progress tells that an operation has succeeded.
+	Progress() error
+}
+
+// Env is what one goroutine works with.
+type Env struct {
+	Client *interlock.Client
+	Other  *interlock.Client // of another backend; nil: there is none
+	DB     Effects           // nil: there is none
+	Resource
+	*history.Log
+	*rand.Rand
+
+	TTL    time.Duration
+	Epoch  time.Duration
+	Think  time.Duration // before each operation, at most
+	Long   int           // one of so many grants is held for about a TTL; 0: 300
+	Worker int
+	G      int
+	Now    func() int64
+	Over   func() bool  // no new operation begins
+	Dead   *atomic.Bool // a killed client writes nothing more; nil: it is a process
+
+	n       int
+	told    int64
+	began   int64
+	Stopped context.Context // ends when the run is over: what still waits then gives up
+}
+
+// Effects stores what work has done, in transactions.
+type Effects interface {
+	Once(ctx context.Context, key string) (result string, err error)
+}
+
+// A Workload is one kind of work. Step does it once.
+type Workload struct {
+	Name  string
+	About string
+	Step  func(e *Env)
+	Cells bool // it needs values, latches or barriers
+	Units bool // it needs semaphores
+}
+
+// event fills in who writes, and when.
+func (e *Env) event(ev history.Event) {
+	ev.Worker, ev.G, ev.N = e.Worker, e.G, e.n
+	if ev.T == 0 {
+		ev.T = e.Now()
+	}
+	e.Write(ev)
+}
+
+// Write writes to the log, while the process lives.
+func (e *Env) Write(ev history.Event) {
+	if e.Dead == nil || !e.Dead.Load() {
+		e.Log.Write(ev)
+	}
+}
+
+// name is one of the objects of a kind of work: one that all want for the whole run, or one of a short time.
+func (e *Env) name(work string) string {
+	if e.began == 0 {
+		e.began = e.Now()
+	}
+	if e.IntN(3) == 0 {
+		return work + "/all"
+	}
+	return fmt.Sprintf("%s/%d", work, e.Now()/int64(e.Epoch))
+}
+
+// progress tells the lab, at most every few milliseconds.
+func (e *Env) progress() {
+	if now := e.Now(); now-e.told > int64(5*time.Millisecond) {
+		e.told = now
+		_ = e.Progress()
+	}
+}
+
+// wait is the context of one call: some give up early.
+func (e *Env) wait() (context.Context, context.CancelFunc) {
+	if e.IntN(8) == 0 {
+		return context.WithTimeout(e.Stopped, time.Duration(e.Int64N(int64(e.TTL)/20)))
+	}
+	return context.WithCancel(e.Stopped)
+}
+
+// A grant is a lease whose history is written down.
+type grant struct {
+	*interlock.Lease
+	e     *Env
+	n     int
+	name  string
+	units int64
+	lost  atomic.Bool
+}
+
+// acquire acquires. Without a grant it was not to be had.
+func (e *Env) acquire(l *interlock.Lock, name string, units, capacity int64) *grant {
+	ctx, cancel := e.wait()
+	defer cancel()
+	return e.acquireIn(ctx, l, name, units, capacity)
+}
+
+func (e *Env) acquireIn(ctx context.Context, l *interlock.Lock, name string, units, capacity int64) *grant {
+	e.n++
+	e.event(history.Event{Kind: history.Invoke, Op: "acquire", Object: name, Units: units, Cap: capacity})
+	try := e.IntN(6) == 0
+	var lease *interlock.Lease
+	var err error
+	if try {
+		lease, err = l.TryAcquire(ctx)
+	} else {
+		lease, err = l.Acquire(ctx)
+	}
+	return e.granted(lease, err, name, units, capacity)
+}
+
+// granted writes down what an acquire has returned.
+func (e *Env) granted(lease *interlock.Lease, err error, name string, units, capacity int64) *grant {
+	now := e.Now()
+	if err == nil && lease.Err() != nil {
+		_ = lease.Release()
+		err = errors.New("it had ended before it could be used")
+	}
+	if err != nil {
+		e.event(history.Event{T: now, Kind: history.Failed, Op: "acquire", Object: name, Err: short(err)})
+		if !expected(err) {
+			e.event(history.Event{T: now, Kind: history.Note, Op: "unexpected", Object: name, Err: err.Error()})
+		}
+		return nil
+	}
+	e.event(history.Event{
+		T: now, Kind: history.OK, Op: "acquire", Object: name, Units: units, Cap: capacity,
+		Token: lease.Token(), ID: lease.ID(),
+	})
+	e.progress()
+	return &grant{Lease: lease, e: e, n: e.n, name: name, units: units}
+}
+
+// event writes an event of the grant, also if the goroutine has begun another operation since.
+func (g *grant) event(ev history.Event) {
+	ev.Worker, ev.G, ev.N, ev.Object = g.e.Worker, g.e.G, g.n, g.name
+	if ev.T == 0 {
+		ev.T = g.e.Now()
+	}
+	g.e.Write(ev)
+}
+
+// witness writes down that the lease held at a time, or that it is lost.
+func (g *grant) witness() bool {
+	now := g.e.Now()
+	if err := g.Err(); err != nil {
+		if errors.Is(err, interlock.ErrLost) && !g.lost.Swap(true) {
+			g.event(history.Event{Kind: history.Lost, Err: short(err)})
+		}
+		return false
+	}
+	g.event(history.Event{T: now, Kind: history.Held})
+	return true
+}
+
+// hold holds for a time, or until the lease is lost.
+func (g *grant) hold(d time.Duration) {
+	const look = 25 * time.Millisecond
+	for end := g.e.Now() + int64(d); ; {
+		left := time.Duration(end - g.e.Now())
+		if left <= 0 {
+			return
+		}
+		timer := time.NewTimer(min(left, look))
+		select {
+		case <-g.Done():
+			timer.Stop()
+			g.witness()
+			return
+		case <-timer.C:
+			if left > look && !g.witness() {
+				return
+			}
+		}
+	}
+}
+
+// work is a hold of a random time: short, and now and then longer than a TTL.
+func (g *grant) work() {
+	switch e := g.e; {
+	case e.IntN(cmp.Or(e.Long, 300)) == 0 && !e.Over():
+		g.hold(e.TTL/2 + time.Duration(e.Int64N(3*int64(e.TTL)/2)))
+	case e.IntN(3) == 0:
+		g.hold(time.Duration(e.Int64N(int64(4 * time.Millisecond))))
+	}
+}
+
+// change is a call that gives a part of the units back.
+func (g *grant) change(units int64, call func(context.Context) error) {
+	now := g.e.Now()
+	alive := g.Err() == nil
+	g.event(history.Event{T: now, Kind: history.Change, Units: units, Alive: alive})
+	ctx, cancel := context.WithTimeout(g.e.Stopped, 2*g.e.TTL)
+	defer cancel()
+	ev := history.Event{Kind: history.Changed}
+	if err := call(ctx); err != nil {
+		ev.Err = short(err)
+	}
+	g.event(ev)
+	g.units = units
+}
+
+// end releases.
+func (g *grant) end() { g.endBy(g.Release) }
+
+func (g *grant) endBy(release func() error) {
+	now := g.e.Now()
+	alive := g.Err() == nil
+	g.event(history.Event{T: now, Kind: history.Release, Alive: alive})
+	if !alive {
+		g.witness()
+	}
+	ev := history.Event{Kind: history.Ended}
+	if err := release(); err != nil {
+		ev.Err = short(err)
+	}
+	g.event(ev)
+}
+
+// call is an operation without a grant: f returns what its OK event says. An error that says nothing of the effect is
+// Unknown if the call may change something.
+func (e *Env) call(ev history.Event, changes bool, f func(context.Context) (history.Event, error)) bool {
+	e.n++
+	ev.Kind, ev.T = history.Invoke, 0
+	e.event(ev)
+	ctx, cancel := e.wait()
+	defer cancel()
+	out, err := f(ctx)
+	out.T, out.Op, out.Object, out.Cap, out.Kind = 0, ev.Op, ev.Object, ev.Cap, history.OK
+	if err != nil {
+		out.Err = short(err)
+		switch {
+		case !changes || errors.Is(err, interlock.ErrConflict) || errors.Is(err, interlock.ErrInvalid) ||
+			errors.Is(err, errNothing):
+			out.Kind = history.Failed
+		default:
+			out.Kind = history.Unknown
+		}
+	}
+	e.event(out)
+	if err == nil {
+		e.progress()
+	} else if !expected(err) {
+		e.event(history.Event{Kind: history.Note, Op: "unexpected", Object: ev.Object, Err: err.Error()})
+	}
+	return err == nil
+}
+
+var errNothing = errors.New("nothing was changed")
+
+// expected says whether faults, and what others do, explain an error.
+func expected(err error) bool {
+	for _, e := range []error{
+		interlock.ErrBusy, interlock.ErrLost, interlock.ErrUnavailable, interlock.ErrConflict, interlock.ErrClosed,
+		interlock.ErrMismatch,
+		context.Canceled, context.DeadlineExceeded, errNothing,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func short(err error) string {
+	text := []rune(err.Error())
+	return string(text[:min(len(text), 160)])
+}
+
+// Work does one workload after the other until the run is over.
+func (e *Env) Work(all []Workload) {
+	for !e.Over() {
+		if e.Think > 0 {
+			time.Sleep(time.Duration(e.Int64N(int64(e.Think))))
+		}
+		all[e.IntN(len(all))].Step(e)
+	}
+}

@@ -1,0 +1,263 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/interlock-go/interlock/backend/etcdlock"
+	_ "github.com/interlock-go/interlock/backend/filelock"
+	_ "github.com/interlock-go/interlock/backend/memlock"
+	_ "github.com/interlock-go/interlock/backend/mysqllock"
+	_ "github.com/interlock-go/interlock/backend/pglock"
+	_ "github.com/interlock-go/interlock/backend/quorumlock"
+	_ "github.com/interlock-go/interlock/backend/redislock"
+	_ "github.com/interlock-go/interlock/backend/sqlitelock"
+	_ "github.com/interlock-go/interlock/backend/zklock"
+
+	"github.com/interlock-go/interlock/internal/etcdtest"
+	"github.com/interlock-go/interlock/internal/mysqltest"
+	"github.com/interlock-go/interlock/internal/pgtest"
+	"github.com/interlock-go/interlock/internal/redistest"
+	"github.com/interlock-go/interlock/internal/zktest"
+)
+
+var kinds = []Kind{
+	{"sqlite", "one SQLite file", startSQLite},
+	{"file", "a folder of lock files", startFile},
+	{"redis", "one server of Redis, which waits for its disk", startRedis},
+	{"sentinel", "a master and a replica of Redis, watched by three Sentinels", startSentinel},
+	{"cluster", "a Redis Cluster of three masters, each with a replica", startCluster},
+	{"zookeeper", "one server of ZooKeeper", startZooKeeper},
+	{"ensemble", "three servers of ZooKeeper", startEnsemble},
+	{"etcd", "one member of etcd", startEtcd},
+	{"etcd3", "three members of etcd", startEtcd3},
+	{"postgres", "one server of PostgreSQL, with unlogged tables", startPostgres},
+	{"standby", "PostgreSQL with a standby, which takes over once", startStandby},
+	{"mariadb", "one server of MariaDB", startMariaDB},
+	{"replica", "MariaDB with a replica, which takes over once", startReplica},
+	{"quorum3", "a quorum of three servers of Redis that keep no data", startQuorum(3)},
+	{"quorum5", "a quorum of five servers of Redis that keep no data", startQuorum(5)},
+}
+
+func startSQLite(w *World, t testing.TB) {
+	w.path("sqlite:" + filepath.Join(t.TempDir(), "locks.db"))
+}
+
+func startFile(w *World, t testing.TB) {
+	dir := t.TempDir()
+	w.path("file:" + dir)
+	w.Stops = false // the kernel keeps the lock of a process that stands still
+}
+
+func startRedis(w *World, t testing.TB) {
+	s := redistest.Start(t, redistest.Durable(), redistest.FakeTime(0))
+	w.Servers = []Server{s}
+	w.through([]string{s.Addr}, "redis://%s")
+	w.StepClock = s.StepClock
+	w.Special = []Special{
+		{"connections", false, func() func() { s.KillConnections("normal"); s.KillConnections("pubsub"); return nil }},
+		{"scripts", false, func() func() { s.FlushScripts(); return nil }},
+		{"full", false, func() func() {
+			_, _ = s.Do("CONFIG", "SET", "maxmemory", "1")
+			return func() { _, _ = s.Do("CONFIG", "SET", "maxmemory", "0") }
+		}},
+	}
+	w.Left = func() (left []string) {
+		for _, key := range s.Keys() {
+			stays := strings.Contains(key, "{resized/") || strings.Contains(key,
+				"{barrier/") // docs/redis.md: nothing stays, except …
+			if ttl, err := s.Do("PTTL", key); err == nil && ttl == int64(-1) && !stays {
+				left = append(left, key)
+			}
+		}
+		return left
+	}
+}
+
+func startSentinel(w *World, t testing.TB) {
+	s := redistest.StartSentinel(t, redistest.Durable(), redistest.Proxied())
+	w.path("redis://" + strings.Join(s.SentinelAddrs(), ",") + "?master=" + s.Name)
+	w.Servers = servers(s.Nodes)
+	for i, p := range s.Proxies {
+		w.Links = append(w.Links, Link{p.Proxy, -1, i, nil})
+	}
+	w.Special = []Special{
+		{"failover", true, func() func() {
+			old := s.Master()
+			old.Kill()
+			s.WaitFailover(old)
+			return func() { old.Restart(); await(s.Whole) }
+		}},
+		{"frozen-master", true, func() func() {
+			old := s.Master()
+			old.Pause()
+			s.WaitFailover(old)
+			return func() { old.Resume(); await(s.Whole) }
+		}},
+	}
+}
+
+func startCluster(w *World, t testing.TB) {
+	c := redistest.StartCluster(t, 3, redistest.Durable(), redistest.Replicas(1),
+		redistest.Config("cluster-node-timeout", "1500"))
+	w.path("redis://" + strings.Join(c.Addrs(), ","))
+	w.Servers = servers(c.Nodes)
+	w.Loses = true
+}
+
+func startZooKeeper(w *World, t testing.TB) {
+	s := zktest.Start(t)
+	w.Servers = []Server{s}
+	w.through([]string{s.Addr}, "zk://%s/lab")
+	w.Left = func() []string {
+		if n := s.Figure("ephemerals_count"); n > 0 {
+			return []string{fmt.Sprint(n, " ephemeral nodes")}
+		}
+		return nil
+	}
+}
+
+func startEnsemble(w *World, t testing.TB) {
+	e := zktest.StartEnsemble(t, 3)
+	w.Servers = servers(e.Servers)
+	w.through(e.Addrs(), "zk://%s/lab")
+	w.Leader = func() Server { return e.Leader() }
+	w.Special = []Special{{"freeze", false, func() func() {
+		s := e.Leader()
+		e.Freeze(s)
+		return func() { e.Thaw(s); e.Leader() }
+	}}}
+}
+
+func startEtcd(w *World, t testing.TB) {
+	s := etcdtest.Start(t)
+	w.Servers = []Server{s}
+	w.through([]string{s.Addr}, "etcd://%s/lab")
+	w.Left = leases(s)
+}
+
+// leases names the leases of sessions that etcd has. Longer ones keep what is to be remembered for a while.
+func leases(s *etcdtest.Server) func() []string {
+	return func() (left []string) {
+		for _, id := range strings.Fields(s.Ctl("lease", "list"))[3:] {
+			about := s.Ctl("lease", "timetolive", "--keys", id)
+			var ttl int
+			if _, granted, _ := strings.Cut(about, "granted with TTL("); granted != "" {
+				_, _ = fmt.Sscanf(granted, "%ds", &ttl)
+			}
+			if ttl < 60 && !strings.Contains(about, "already expired") {
+				left = append(left, about)
+			}
+		}
+		return left
+	}
+}
+
+func startEtcd3(w *World, t testing.TB) {
+	c := etcdtest.StartCluster(t, 3)
+	w.Servers = servers(c.Servers)
+	w.through(c.Addrs(), "etcd://%s/lab")
+	w.Leader = func() Server { return c.Leader() }
+	w.Left = leases(c.Servers[0])
+	w.Special = []Special{
+		{"disk", false, func() func() { return c.Leader().StickDisk() }},
+		{"revoked", false, func() func() {
+			s := c.Servers[0]
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			out, _ := s.Command(ctx, "lease", "list").Output()
+			if ids := strings.Fields(string(out)); len(ids) > 3 {
+				_ = s.Command(ctx, "lease", "revoke", ids[3]).Run()
+			}
+			return nil
+		}},
+	}
+}
+
+func startPostgres(w *World, t testing.TB) {
+	s := pgtest.Start(t, pgtest.FakeTime())
+	w.Servers = []Server{s}
+	w.through([]string{s.Addr}, strings.Replace(s.URL(), s.Addr, "%s", 1))
+	w.StepClock = s.StepClock
+	w.Slow = 20 * time.Second
+	w.Special = []Special{{"connections", false, func() func() { s.Terminate("true"); return nil }}}
+}
+
+func startStandby(w *World, t testing.TB) {
+	s := pgtest.Start(t)
+	standby := pgtest.StartStandby(t, s)
+	w.Servers = []Server{s}
+	w.through([]string{s.Addr, standby.Addr}, strings.Replace(s.URL(), s.Addr, "%s", 1))
+	w.Slow = 20 * time.Second
+	w.Special = []Special{w.once("failover", false, func() Server {
+		s.Kill()
+		standby.Promote()
+		return standby
+	})}
+}
+
+// once is a failover that cannot be repeated: another server takes the place of the first one.
+func (w *World) once(name string, loses bool, do func() (next Server)) Special {
+	done := false
+	return Special{name, loses, func() func() {
+		if !done {
+			done = true
+			w.Servers = []Server{do()}
+		}
+		return nil
+	}}
+}
+
+func startMariaDB(w *World, t testing.TB) {
+	s := mysqltest.Start(t)
+	w.Servers = []Server{s}
+	w.through([]string{s.Addr}, strings.Replace(s.URL(), s.Addr, "%s", 1))
+	w.Special = []Special{{"connections", false, func() func() { s.KillConnections("user = 'app'"); return nil }}}
+}
+
+func startReplica(w *World, t testing.TB) {
+	primary := mysqltest.Primary(t)
+	replica := mysqltest.Replica(t, primary)
+	w.Servers = []Server{primary}
+	w.through([]string{primary.Addr, replica.Addr}, strings.Replace(primary.URL(), primary.Addr, "%s", 1))
+	w.Special = []Special{w.once("failover", true, func() Server {
+		primary.Kill()
+		replica.Promote()
+		return replica
+	})}
+}
+
+func startQuorum(n int) func(*World, testing.TB) {
+	return func(w *World, t testing.TB) {
+		var addrs []string
+		for range n {
+			s := redistest.Start(t, redistest.Durable())
+			w.Servers = append(w.Servers, s)
+			addrs = append(addrs, s.Addr)
+		}
+		w.through(addrs, "%s")
+		quorum := func(list string) string {
+			var members []string
+			for addr := range strings.SplitSeq(list, ",") {
+				members = append(members, "member="+url.QueryEscape("redis://"+addr))
+			}
+			return "quorum:?" + strings.Join(members, "&")
+		}
+		direct, to := w.Direct, w.URL
+		w.Direct = quorum(direct)
+		w.URL = func(c int) string { return quorum(to(c)) }
+		w.Cells, w.Units, w.Mixes = false, false, true
+	}
+}
+
+// await waits for a condition.
+func await(ok func() bool) {
+	for end := time.Now().Add(2 * time.Minute); !ok() && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
