@@ -88,6 +88,15 @@ func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Ans
 }
 
 func (s *store) Join(ctx context.Context, j exchange.Join) (exchange.Status, error) {
+	if j.Hold == 0 && !j.Retry && s.alone(j.Queue) {
+		token, err := rows[int64](ctx, s, "take", j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session.ID, j.Note)
+		if err != nil {
+			return exchange.Status{}, err
+		}
+		if len(token) == 1 {
+			return exchange.Status{State: exchange.Held, Token: uint64(max(token[0], -token[0])), Inherited: token[0] < 0}, nil
+		}
+	}
 	for {
 		got, err := s.numbers(ctx, "join", statusNumbers, j.Queue, string(j.Kind), j.Capacity, j.ID, j.Units, j.Session.ID, text(j.Session.Owner),
 			j.Note, j.Hold.Microseconds(), j.NoWait, j.Retry, s.crowds.has(j.Queue))

@@ -12,6 +12,11 @@ func (s *store) End(ctx context.Context, o exchange.Session, _ []exchange.Leave)
 }
 
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
+	if l.Tombstone == 0 && s.alone(l.Queue) {
+		if left, err := rows[int64](ctx, s, "drop", l.Queue, l.ID, l.Session.ID, l.Clean); err != nil || len(left) == 1 {
+			return false, err
+		}
+	}
 	got, err := s.numbers(ctx, "leave", 3, l.Queue, l.ID, l.Session.ID, l.Clean, l.Tombstone.Microseconds(), s.crowds.has(l.Queue))
 	if err == nil {
 		s.crowds.note(l.Queue, got[2] != 0)

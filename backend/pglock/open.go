@@ -27,6 +27,7 @@ func (s *store) open(ctx context.Context) error {
 		return s.Explain(err)
 	}
 	s.silent = server.Pooled && s.listen == nil
+	s.inline = s.pool.own && !s.pool.wide.Load() && !server.Pooled
 	if s.listen != nil {
 		if err := s.hears(ctx); err != nil {
 			return fmt.Errorf("postgres: direct: %w", database.Explain(err))
@@ -52,10 +53,10 @@ func (s *store) meet(ctx context.Context) (server database.Server, err error) {
 	return server, err
 }
 
-// refusesPath reports whether a pooler knows no such parameter of a connection.
+// refusesPath reports whether a pooler does not know a parameter of a connection.
 func refusesPath(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "08P01" && strings.Contains(pg.Message, "search_path")
+	return errors.As(err, &pg) && pg.Code == "08P01" && strings.Contains(pg.Message, "startup parameter")
 }
 
 // unfit says why the server cannot be used.

@@ -2,6 +2,7 @@ package pglock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,6 +103,34 @@ func TestNoTableIsScanned(t *testing.T) {
 	noError(t, d.Close())
 	if after := scans(t, s); after != before {
 		t.Errorf("tables were read as a whole: before, and how often,\n%s\nand now\n%s", before, after)
+	}
+}
+
+// Promise: a ticket that meets no other takes no function, which costs the server as much again; and its tokens, and what
+// is said of the holder before it, are those of the functions.
+func TestALoneTicketTakesNoFunction(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.Config("track_functions", "pl"))
+	d := opened(t, s.URL())
+	b := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Hour, Owner: "test"}))(t)
+	last, clean := uint64(0), true
+	for i := range 20 {
+		r := request("lone", 1)
+		r.ReportDeath = true
+		k := join(t, b, r)
+		if !k.Held || k.Token <= last || k.Inherited == clean {
+			t.Errorf("after a token of %d, and clean %t: %+v", last, clean, k)
+		}
+		last, clean = k.Token, i%3 > 0
+		noError(t, b.Leave(t.Context(), k, clean))
+		if err := b.Leave(t.Context(), k, clean); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("a second Leave: %v", err)
+		}
+	}
+	noError(t, d.Close())
+	scans(t, s)
+	if calls := s.SQL("SELECT calls FROM pg_stat_user_functions WHERE funcname = 'join'"); calls != "1" {
+		t.Errorf("join was called %s times", calls)
 	}
 }
 

@@ -2,6 +2,7 @@ package pglock
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -58,11 +59,12 @@ func poolTo(c *pgxpool.Config, text string) (*pool, error) {
 	})
 }
 
-// narrow has the connections of a pool look for functions in pg_catalog only, unless they lead to
+// narrow has the connections of a pool look for functions in pg_catalog only, and plan as functions do, unless they lead to
 // a pooler that does not let them say so.
 func (p *pool) narrow(_ context.Context, c *pgx.ConnConfig) error {
 	if !p.wide.Load() {
-		c.RuntimeParams["search_path"] = "pg_catalog"
+		maps.Copy(c.RuntimeParams, map[string]string{"search_path": "pg_catalog", "plan_cache_mode": "force_generic_plan",
+			"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"})
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type store struct {
 	cancel  context.CancelFunc
 	calls   map[string]string // the SQL of each function
 
+	inline   bool        // connections say where functions are, and how to plan
 	silent   bool        // news cannot be received
 	apart    atomic.Bool // an earlier release has made the functions, which take no lists
 	crowds   crowds
@@ -61,6 +62,9 @@ func newStore(pool *pool, c *config) *store {
 	} {
 		s.calls[name] = c.schema.call(name, types)
 	}
+	s.calls["take"] = c.schema.short("UPDATE @queue r SET kind = p_kind", "(r.last + r.offset) * CASE WHEN r.unclean THEN -1 ELSE 1 END",
+		"p_queue text", "p_kind text", "p_capacity bigint", "p_id uuid", "p_units bigint", "p_session uuid", "p_note bytea")
+	s.calls["drop"] = c.schema.short("UPDATE @queue r SET tickets = 0", "1::bigint", "p_queue text", "p_id uuid", "p_session uuid", "clean boolean")
 	return s
 }
 
