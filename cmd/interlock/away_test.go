@@ -114,6 +114,24 @@ func (s *started) touch(name string) {
 	errtest.None(s.t, os.WriteFile(filepath.Join(s.Dir, name), nil, 0o600))
 }
 
+// writes waits until its job, which is a hard one with this name, and the children of that write notes.
+func (s *started) writes(notes, who string) {
+	s.t.Helper()
+	s.until("the job "+who+" and its children write", func() bool {
+		b, _ := os.ReadFile(notes)
+		return bytes.Contains(b, []byte(who+" 0")) && bytes.Contains(b, []byte(who+" 3"))
+	})
+}
+
+// lastIs makes sure that nothing was noted after a line.
+func lastIs(t *testing.T, notes, line string) {
+	t.Helper()
+	b := errtest.Must(os.ReadFile(notes))(t)
+	if _, after, ok := bytes.Cut(b, []byte(line+"\n")); !ok || len(after) > 0 {
+		t.Errorf("%d bytes were noted after the line %q, which is there: %v", len(after), line, ok)
+	}
+}
+
 // says waits until the command has complained so.
 func (s *started) says(text string) {
 	s.t.Helper()
@@ -212,10 +230,10 @@ func onEachGoing(t *testing.T, f func(t *testing.T, url, lock string, away func(
 	})
 }
 
-// holds starts a job that holds the lock until it gets SIGUSR1.
-func holds(t *testing.T, url, lock string) *started {
+// holds starts a job that holds a lock until it gets SIGUSR1: the arguments are the lock, and flags of run.
+func holds(t *testing.T, url string, args ...string) *started {
 	t.Helper()
-	holder := start(t, url, "run", lock, "--", "job", "wait", "held")
+	holder := start(t, url, append(append([]string{"run"}, args...), "--", "job", "wait", "held")...)
 	holder.has("held")
 	return holder
 }

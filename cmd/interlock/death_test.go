@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -34,36 +33,17 @@ func TestJobIsGoneBeforeTheNextOneRuns(t *testing.T) {
 		t.Run(rule.promise, func(t *testing.T) {
 			t.Parallel()
 			url, notes := testURL(t, rule.ttl), filepath.Join(t.TempDir(), "notes")
-			first := cli(t, url, "run", "a", "--", "job", "hard", notes, "first")
-			errtest.None(t, first.Start())
-			t.Cleanup(func() { _ = first.Process.Kill() })
-			busy.Until(t, "the first job and its children write", func() bool {
-				b, _ := os.ReadFile(notes)
-				return bytes.Contains(b, []byte("first 0")) && bytes.Contains(b, []byte("first 3"))
-			})
-			next := cli(t, url, "run", "a", "--", "job", "note", notes, "next")
-			errtest.None(t, next.Start())
-			busy.Until(t, "the next one waits", func() bool {
-				out, _ := cli(t, url, "show", "--json", "a").Output()
-				return strings.Count(string(out), `"id"`) == 2
-			})
+			first := start(t, url, "run", "a", "--", "job", "hard", notes, "first")
+			first.writes(notes, "first")
+			next := start(t, url, "run", "a", "--", "job", "note", notes, "next")
+			waits(t, url, "a")
 			began := time.Now()
 			errtest.None(t, first.Process.Signal(rule.signal))
-			if err := next.Wait(); err != nil {
-				t.Fatalf("the next job: %v: %s", err, next.Stderr)
-			}
+			next.ends(0, busy.Bound(time.Minute))
 			t.Logf("the next job ended %v after the signal", time.Since(began))
-
 			_ = first.Process.Signal(syscall.SIGCONT)
-			_ = first.Wait()
-			if got := first.ProcessState.ExitCode(); got != rule.code {
-				t.Errorf("interlock exited with %d, not %d: %s", got, rule.code, first.Stderr)
-			}
-			b := errtest.Must(os.ReadFile(notes))(t)
-			_, after, ok := bytes.Cut(b, []byte("next\n"))
-			if !ok || len(after) > 0 {
-				t.Errorf("after the next job's first line the first job wrote %d bytes", len(after))
-			}
+			first.ends(rule.code, busy.Bound(time.Minute))
+			lastIs(t, notes, "next")
 		})
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/busy"
-	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/zktest"
 )
@@ -92,20 +91,14 @@ func TestTheCommandOfAKilledMemberIsGoneBeforeTheOthersLeave(t *testing.T) {
 			b, _ := os.ReadFile(filepath.Join(other.Dir, "status"))
 			return bytes.Contains(b, []byte("leaving"))
 		})
-		busy.Until(t, "the command and its children write", func() bool {
-			b, _ := os.ReadFile(notes)
-			return bytes.Contains(b, []byte("killed 0")) && bytes.Contains(b, []byte("killed 3"))
-		})
+		killed.writes(notes, "killed")
 		_ = killed.Process.Kill()
 		began := time.Now()
 		other.ends(0, soon)
 		note(notes, "left")
 		t.Logf("the other has left %v after the kill", time.Since(began))
 		members(t, u, "d", 0) // takes a while, in which one that is left would write
-		b := errtest.Must(os.ReadFile(notes))(t)
-		if _, after, ok := bytes.Cut(b, []byte("left\n")); !ok || len(after) > 0 {
-			t.Errorf("after the other had left the command wrote %d bytes", len(after))
-		}
+		lastIs(t, notes, "left")
 	})
 }
 

@@ -3,14 +3,11 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
-
-	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // fences starts a command of a file, with its own output.
@@ -26,17 +23,11 @@ func TestACommandOfAKilledFenceIsGoneBeforeALargerTokenIsAccepted(t *testing.T) 
 	dir := t.TempDir()
 	file, notes := filepath.Join(dir, "fence"), filepath.Join(dir, "notes")
 	first := fences(t, 1, file, "job", "hard", notes, "first")
-	first.until("the first command and its children write", func() bool {
-		b, _ := os.ReadFile(notes)
-		return bytes.Contains(b, []byte("first 0")) && bytes.Contains(b, []byte("first 3"))
-	})
+	first.writes(notes, "first")
 	next := fences(t, 2, file, "job", "note", notes, "next")
 	_ = first.Process.Kill()
 	next.ends(0, soon)
-	b := errtest.Must(os.ReadFile(notes))(t)
-	if _, after, ok := bytes.Cut(b, []byte("next\n")); !ok || len(after) > 0 {
-		t.Errorf("after the next command's first line the first one wrote %d bytes", len(after))
-	}
+	lastIs(t, notes, "next")
 }
 
 // Promise: a larger token waits for the command of a smaller one, also for one that closes all

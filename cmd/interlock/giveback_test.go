@@ -92,10 +92,7 @@ func TestAKilledInterlockLeavesTheLockToTheNextAtOnce(t *testing.T) {
 		} {
 			notes := filepath.Join(t.TempDir(), "notes")
 			first := start(t, url, "run", how, "--", "job", "hard", notes, "first")
-			first.until("its job and the children of that write", func() bool {
-				b, _ := os.ReadFile(notes)
-				return bytes.Contains(b, []byte("first 0")) && bytes.Contains(b, []byte("first 3"))
-			})
+			first.writes(notes, "first")
 			g := first.guarded()
 			next := start(t, url, "run", how, "--", "job", "note", notes, "next")
 			waits(t, url, how)
@@ -105,10 +102,7 @@ func TestAKilledInterlockLeavesTheLockToTheNextAtOnce(t *testing.T) {
 			next.ends(0, soon)
 			t.Logf("%s: the next job has ended after %v", how, time.Since(began))
 			g.gone()
-			b := errtest.Must(os.ReadFile(notes))(t)
-			if _, after, ok := bytes.Cut(b, []byte("next\n")); !ok || len(after) > 0 {
-				t.Errorf("%s: after the next job's line the first job wrote %d bytes", how, len(after))
-			}
+			lastIs(t, notes, "next")
 		}
 	})
 }
@@ -119,8 +113,7 @@ func TestAGuardGivesBackItsOwnTicketOnly(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, _ server, url string) {
 		url += longTTL
-		first := start(t, url, "run", "a", "--", "job", "wait", "held")
-		first.has("held")
+		first := holds(t, url, "a")
 		g := first.guarded()
 		_ = first.Process.Signal(syscall.SIGSTOP) // it does not hear that the lock is taken away
 		start(t, url, "evict", "--force", "a").ends(0, soon)
@@ -134,10 +127,7 @@ func TestAGuardGivesBackItsOwnTicketOnly(t *testing.T) {
 		_ = next.Process.Signal(syscall.SIGUSR1)
 		next.ends(0, soon)
 
-		permits := func() *started { return start(t, url, "run", "--permits", "2", "s", "--", "job", "wait", "held") }
-		one, other := permits(), permits()
-		one.has("held")
-		other.has("held")
+		one, other := holds(t, url, "--permits", "2", "s"), holds(t, url, "--permits", "2", "s")
 		g = one.guarded()
 		_ = one.Process.Kill()
 		g.gone()
@@ -154,8 +144,7 @@ func TestAGuardGivesNothingBackBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL() + "?" + longTTL
 	for atLeast, want := range map[string]int{"1h": 1, "1ms": 0} {
-		r := start(t, url, "run", "--at-least", atLeast, atLeast, "--", "job", "wait", "held")
-		r.has("held")
+		r := holds(t, url, "--at-least", atLeast, atLeast)
 		g := r.guarded()
 		_ = r.Process.Kill()
 		g.gone()
@@ -169,8 +158,7 @@ func TestAGuardGivesNothingBackBeforeItsTime(t *testing.T) {
 func TestAGuardGivesEachLockBack(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL() + "?" + longTTL
-	r := start(t, url, "run", "b", "a", "--", "job", "wait", "held")
-	r.has("held")
+	r := holds(t, url, "b", "a")
 	g := r.guarded()
 	_ = r.Process.Kill()
 	g.gone()

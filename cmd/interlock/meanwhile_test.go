@@ -328,7 +328,7 @@ func TestBusyNamesTheHolder(t *testing.T) {
 			t.Errorf("it says %q, not %s", text, want)
 		}
 		for range 2 {
-			start(t, url, "run", "--permits", "2", "s", "--", "job", "wait", "held").has("held")
+			holds(t, url, "--permits", "2", "s")
 		}
 		late = start(t, url, "run", "-w", fmt.Sprint(busy.Bound(time.Second/2).Seconds()), "--permits", "2", "s", "--", "true")
 		late.ends(exitBusy, soon)

@@ -74,8 +74,7 @@ func (s *screen) ends(t *testing.T) string {
 // keeps holds a lock until the test has ended, or the function is called.
 func keeps(t *testing.T, url string, args ...string) (release func()) {
 	t.Helper()
-	c := start(t, url, append(append([]string{"run"}, args...), "--", "job", "wait", "held")...)
-	c.has("held")
+	c := holds(t, url, args...)
 	return func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		<-c.over
