@@ -125,7 +125,7 @@ func ask(t *testing.T, addr, expr string) (series []map[string]string) {
 	return series
 }
 
-// expressions are those of the dashboard.
+// expressions are those of the panels and the variables of the dashboard.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/grafana/interlock.json")
@@ -139,6 +139,9 @@ func expressions(t *testing.T) (all []string) {
 		for _, target := range p.Targets {
 			all = append(all, filled.Replace(target.Expr))
 		}
+	}
+	for _, variable := range regexp.MustCompile(`"label_values\((.*), \w+\)"`).FindAllStringSubmatch(string(text), -1) {
+		all = append(all, strings.ReplaceAll(variable[1], `\"`, `"`))
 	}
 	if len(all) < 20 {
 		t.Fatalf("the dashboard has %d expressions", len(all))
