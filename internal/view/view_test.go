@@ -123,6 +123,12 @@ func TestEpisodes(t *testing.T) {
 	if n := len(h.Episodes(1)); n != 1 {
 		t.Errorf("%d episodes of at most one", n)
 	}
+	for i, name := range []string{"other", "x"} { // one lock alone, between two samples
+		h.Look(interlock.Queue{Name: name, Holders: []interlock.Member{holder("c", 3, 3)}}, at(19+i))
+		if e := h.Episodes(2)[1]; e.Going != (name == "other") {
+			t.Errorf("after a look at %s: %+v", name, e)
+		}
+	}
 }
 
 // Promise: a history stays within its bounds, whatever it is shown.
