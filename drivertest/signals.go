@@ -174,6 +174,12 @@ var _ = rules.Add(rule{Name: "Force", Across: true, Exclusive: true, Says: []str
 	t.Is(a.Leave(t.Ctx, held, true), driver.ErrGone, "Leave of a ticket that was taken away")
 	t.OK(a.driver.Ask(t.Ctx, "q", last.ID, driver.Force), "Ask")
 	c.gone(last)
+	for range 10 { // the next heartbeat says so, however soon it is
+		held := a.hold(t.exclusive("soon"))
+		t.OK(b.driver.Ask(t.Ctx, "soon", held.ID, driver.Force), "Ask")
+		r := a.renew(held)[held.ID]
+		t.FatalIf(r.State != driver.Gone, "Renew right after a ticket was taken away: %+v", r)
+	}
 	if !t.fixes() {
 		return
 	}

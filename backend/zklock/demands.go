@@ -15,7 +15,7 @@ import (
 //	<demand> <ID> <queue>
 //
 // so that a session watches one node, however many tickets it has.
-var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict}
+var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict, "force": driver.Force}
 
 func letter(what driver.Demand, queue, id string) string {
 	for verb, d := range verbs {
@@ -128,8 +128,13 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 				ops = append(ops, &zk.Check{Path: q.path + "/" + o.node, Version: -1})
 			}
 		}
-		_, err = l.Multi(ctx, ops...) // its session watches it
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
+		// Its session watches it; but the next heartbeat, however soon, must not say that it is kept.
+		letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(driver.Force, q.name, id))
+		if err != nil {
+			return err
+		}
+		_, err = l.Multi(ctx, append(ops, letters...)...)
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
 			return s.ask(ctx, l, q, id, what) // the line has changed
 		}
 		return err
@@ -199,6 +204,28 @@ func (s *store) letters(ctx context.Context, l *link, session int64, letter stri
 			return nil, err
 		}
 		ops = append(ops, &zk.Write{Path: path, Data: data, Version: c.Stat.Version})
+	}
+	return ops, nil
+}
+
+// tellRemoved tells the sessions of these tickets that they are gone.
+func (s *store) tellRemoved(ctx context.Context, l *link, q *queue, all []*ticket) (ops []any, err error) {
+	contents, err := s.contents(ctx, l, q, all)
+	if err != nil {
+		return nil, err
+	}
+	letters := map[int64]string{}
+	for i, t := range all {
+		if c := contents[i]; c.Stat != nil { // else the transaction fails
+			letters[c.Stat.EphemeralOwner] += letter(driver.Force, q.name, t.ID)
+		}
+	}
+	for session, text := range letters {
+		more, err := s.letters(ctx, l, session, text)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, more...)
 	}
 	return ops, nil
 }

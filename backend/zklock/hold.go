@@ -130,8 +130,12 @@ func (s *session) heedAgain(ctx context.Context, q *queue) {
 // demanded passes a demand on.
 func (t *seat) demanded(what driver.Demand) {
 	s := t.s
+	ev := exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Demand: what}
 	s.mu.Lock()
 	switch what {
+	case driver.Force:
+		ev = exchange.Event{Type: exchange.Removed, ID: t.j.ID}
+		t.forget()
 	case driver.Evict:
 		switch {
 		case t.fixed(): // since the demand was put there
@@ -144,7 +148,7 @@ func (t *seat) demanded(what driver.Demand) {
 		t.revoked = true
 	}
 	s.mu.Unlock()
-	s.store.tell(exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Demand: what})
+	s.store.tell(ev)
 }
 
 // endsAt gives the ticket its own end; s.mu is held.

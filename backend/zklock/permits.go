@@ -300,7 +300,7 @@ func (f *listing) expel(q *queue, t, by *ticket) []any {
 	return []any{&zk.Check{Path: q.path + "/" + because, Version: -1}, &zk.Delete{Path: q.path + "/" + t.node, Version: -1}}
 }
 
-// removeUnfit takes out the tickets that wait for more than there is, as Evict does. Their sessions watch them.
+// removeUnfit takes out the tickets that wait for more than there is, as Evict does.
 func (s *store) removeUnfit(ctx context.Context, l *link, q *queue) error {
 	for {
 		f, err := s.read(ctx, l, q)
@@ -326,8 +326,12 @@ func (s *store) removeUnfit(ctx context.Context, l *link, q *queue) error {
 		for _, t := range unfit {
 			ops = append(ops, &zk.Delete{Path: q.path + "/" + t.node, Version: -1})
 		}
-		_, err = l.Multi(ctx, ops...)
-		if err := zk.Unless(err, zk.ErrNoNode); err != nil {
+		told, err := s.tellRemoved(ctx, l, q, unfit)
+		if err != nil {
+			return err
+		}
+		_, err = l.Multi(ctx, append(ops, told...)...)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}
