@@ -231,9 +231,14 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	_ = metrics.WriteQueues(w, s.Locks) // a reader that has gone needs no error
 }
 
-// writeJSON escapes what HTML or a terminal would read. A reader that has gone needs no error.
-func writeJSON(w io.Writer, v any) {
-	if text, err := json.Marshal(v); err == nil {
-		_, _ = w.Write(append(view.JSONText(text), '\n'))
+// writeJSON writes a line. A reader that has gone needs no error.
+func writeJSON(w io.Writer, v any) { _, _ = w.Write(append(jsonOf(v), '\n')) }
+
+// jsonOf escapes what HTML or a terminal would read.
+func jsonOf(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}") // JSON lacks such a value
 	}
+	return view.JSONText(text)
 }

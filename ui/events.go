@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -121,11 +120,7 @@ type stream struct {
 }
 
 func (s *stream) event(kind string, data any) {
-	text, err := json.Marshal(data)
-	if err != nil {
-		text = []byte(`{}`)
-	}
-	s.write("event: " + kind + "\ndata: " + string(view.JSONText(text)) + "\n\n")
+	s.write("event: " + kind + "\ndata: " + string(jsonOf(data)) + "\n\n")
 }
 
 func (s *stream) comment(text string) { s.write(": " + text + "\n\n") }

@@ -57,24 +57,17 @@ const brief = "api/events?brief=1"
 
 // functions are called by the templates.
 var functions = template.FuncMap{
-	"since": func(t time.Time) age { return age{t, time.Since(t)} },
-	"left":  func(t time.Time) age { return age{t, time.Until(t)} },
-	"short": view.Short,
-	"token": view.Token,
-	"held":  view.Held,
-	"owner": owner,
-	"clip":  clip,
-	"took":  func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
-	"plain": func(s string) string { return view.Plain(s) },
-	"add":   func(a, b int) int { return a + b },
-	"rows":  func(n int) int { return 4 + 16*n },
-	"more":  func(list []interlock.Member) int { return max(0, len(list)-1) },
-	"first": func(list []interlock.Member) *interlock.Member {
-		if len(list) == 0 {
-			return nil
-		}
-		return &list[0]
-	},
+	"since":  func(t time.Time) age { return age{t, time.Since(t)} },
+	"left":   func(t time.Time) age { return age{t, time.Until(t)} },
+	"short":  view.Short,
+	"token":  view.Token,
+	"held":   view.Held,
+	"owner":  owner,
+	"clip":   clip,
+	"took":   func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
+	"plain":  func(s string) string { return view.Plain(s) },
+	"add":    func(a, b int) int { return a + b },
+	"rows":   func(n int) int { return 4 + 16*n },
 	"oldest": view.Oldest,
 	"lock":   func(name string) string { return "lock?" + url.Values{"name": {name}}.Encode() },
 	"change": func(do, name, id string) string {

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/view"
 )
 
@@ -169,13 +170,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve.Se
 
 // Record keeps the history also while no page is open: it lists the locks so often, until ctx ends.
 func (h *Handler) Record(ctx context.Context, every time.Duration) {
-	for {
+	for wait := time.Duration(0); backoff.Sleep(ctx, wait) == nil; wait = every {
 		if _, err := h.sampler.Next(ctx, time.Now().Add(-every)); err != nil {
-			return
-		}
-		select {
-		case <-time.After(every):
-		case <-ctx.Done():
 			return
 		}
 	}
