@@ -250,7 +250,7 @@ var _ = rules.Add(rule{Name: "BusyHolder", Processes: true, Alone: true, Exact: 
 	felt := slowest.load()
 	t.Logf("%+v; an exchange of an idle process took %v at most", b, felt)
 	switch {
-	case len(b.Lost) > 0 && felt > b.TTL/5:
+	case len(b.Lost) > 0 && felt > b.TTL/20: // a proof is a few exchanges, each as late as the process and the backend together
 		t.Skipf("the backend is too slow: an exchange of an idle process took %v", felt)
 	case len(b.Lost) > 0:
 		t.Fatalf("%d leases are lost, where a timer and an echo were late by %v at most: %s", len(b.Lost), b.Latest, b.Lost[0])

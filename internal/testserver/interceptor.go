@@ -4,6 +4,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // An Interceptor is a Proxy that understands a protocol: it shows its messages to a test, loses some of them on
@@ -176,8 +179,15 @@ func (p *Interceptor[M]) hold(reply bool, match func(M) bool) *Hold[M] {
 	return h
 }
 
-// Held yields the first message that is held back, as soon as it is there.
-func (h *Hold[M]) Held() <-chan M { return h.first }
+// Held yields the first message that is held back, as soon as it is there. If none comes, it yields an empty one after
+// minutes: what the test then finds says more than that its package hangs.
+func (h *Hold[M]) Held() <-chan M {
+	time.AfterFunc(busy.Bound(2*time.Minute), func() {
+		var none M
+		h.catch(none)
+	})
+	return h.first
+}
 
 // Release lets all pass that was held back, and all that comes.
 func (h *Hold[M]) Release() { h.release() }
