@@ -380,22 +380,33 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 }
 
 // Promise: a waiter whose node is removed right before its turn has come is not granted, even
-// if it hears of both at once.
+// if it hears of both at once, or while it asks how the holder has left.
 func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
 	a := alone(t)
 	b := a.next()
 	for i := range 30 {
+		asks := i%3 == 0
 		q := fmt.Sprintf("q%d", i)
 		wait := watching(b.via, "/a/"+q)
-		h, w := a.holds(aMutex(q)), b.waits(aMutex(q))
+		r := aMutex(q)
+		r.ReportDeath = asks
+		h, w := a.holds(aMutex(q)), b.waits(r)
 		own := "/a/" + q + "/" + nodeOf(t, a.raw, w)
 		granted := b.awaits(w)
 		wait(2)                                       // the holder and its own node
 		noError(t, a.d.Raise(limited(t), "other", 0)) // they are answered
-		hold := b.via.HoldReplies(zktest.With(zktest.OpEvent))
+		hold := b.via.HoldReplies(func(f zktest.Frame) bool { return !asks && f.Op == zktest.OpEvent })
+		question := b.via.HoldRequests(func(f zktest.Frame) bool { return asks && f.Op == zktest.OpGetData && f.Path == "/a/"+q })
+		if asks {
+			a.leaves(h)
+			<-question.Held()
+		}
 		noError(t, a.raw.Delete(own, -1))
-		a.leaves(h)
+		if !asks {
+			a.leaves(h)
+		}
 		hold.Release()
+		question.Release()
 		if got := <-granted; !errors.Is(got.err, driver.ErrGone) {
 			t.Fatalf("granted, and it does not stand: %q, %+v", a.nodes(q), got)
 		}

@@ -284,7 +284,7 @@ func (t *seat) passed(ctx context.Context, w *waiting, o *obstacle) {
 		granted = t.marked(ctx, o.ticket)
 	}
 	s.mu.Lock()
-	quiet := t.present() == w && w.quiet(t.key.node) && (w.permits == "" || w.quiet(w.permits))
+	quiet := t.present() == w && w.quiet(t.key.node) // a number of permits that has come since then leaves it held
 	if granted = granted && quiet && t.j.Hold == 0; granted {
 		t.whole = t.key.Units >= t.key.Capacity
 		if robust {
