@@ -20,8 +20,9 @@ type Lease struct {
 	part *single // of one lock
 	all  *whole  // of All; else nil
 
-	once   sync.Once
-	result error // of the release
+	mu       sync.Mutex
+	released chan struct{} // nil before the release, then underWay, or what calls wait for that came meanwhile, then isOver
+	result   error         // of the release
 }
 
 // parts are the leases that it consists of, in the order of the arguments of All.

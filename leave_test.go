@@ -51,6 +51,25 @@ func TestAHoldThatCannotBeReleasedIsNotLost(t *testing.T) {
 	})
 }
 
+// Promise: a lease may be released by several at once, also while the backend does not answer: all are told the same.
+func TestTwoReleasesAtOnce(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a := join(t, memlock.NewWorld())
+		lease := acquire(t, a.Mutex("m"))
+		hung := a.faults().Before("Leave", 1).Hang()
+		results := make(chan error, 3)
+		for range cap(results) {
+			go func() { results <- lease.Release() }()
+		}
+		time.Sleep(time.Second) // passes although they wait for each other
+		hung.Deliver()
+		for range cap(results) {
+			errtest.None(t, <-results)
+		}
+		errtest.None(t, lease.Release())
+	})
+}
+
 func margin(d time.Duration) time.Duration { return min(d/10, time.Second) }
 
 // However a Release finds out that the lock is lost, it says why, and Lease.Err says the same.

@@ -22,16 +22,40 @@ func (l *Lease) abort() error { return l.release(false) }
 
 // release gives up what is held. If it is not clean, the next holder is told that work may
 // be half done. Called again, it returns the same.
+//
+// A call that comes meanwhile waits for a channel. For synctest a call that waits for a mutex, or a sync.Once, is at
+// work: simulated time would stand still, and the first call would never be answered.
 func (l *Lease) release(clean bool) error {
-	l.once.Do(func() {
-		if l.all != nil {
-			l.result = l.fail("release", l.all.releaseOnce(clean))
-		} else {
-			l.result = l.fail("release", l.part.releaseOnce(clean))
+	l.mu.Lock()
+	if l.released != nil {
+		if l.released == underWay {
+			l.released = make(chan struct{})
 		}
-	})
+		released := l.released
+		l.mu.Unlock()
+		<-released
+		return l.result
+	}
+	l.released = underWay
+	l.mu.Unlock()
+	if l.all != nil {
+		l.result = l.fail("release", l.all.releaseOnce(clean))
+	} else {
+		l.result = l.fail("release", l.part.releaseOnce(clean))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released != underWay {
+		close(l.released)
+	}
+	l.released = isOver
 	return l.result
 }
+
+// States of a release.
+var underWay, isOver = make(chan struct{}), make(chan struct{})
+
+func init() { close(isOver) }
 
 var (
 	errClosedBefore = fmt.Errorf("%w: %w", ErrLost, ErrClosed) // others may have held the lock since
