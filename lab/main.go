@@ -27,6 +27,7 @@ const usage = `usage:
   lab virtual [flags] the same work in simulated time, on the backend in memory
   lab list            name the backends, workloads and faults
   lab report DIR...   judge the histories of runs again, and write DIR/report.html
+  lab table DIR...    the same, as the tables of docs/track-record.md
 `
 
 func main() {
@@ -41,6 +42,8 @@ func main() {
 		err = runAll(os.Args[2:])
 	case "report":
 		err = again(os.Args[2:])
+	case "table":
+		err = table(os.Args[2:])
 	case "virtual":
 		simulate(os.Args[2:])
 	case "list":
@@ -70,6 +73,8 @@ func runAll(args []string) error {
 	workloads := flags.String("workload", "", "workloads; without it all")
 	faults := flags.String("faults", "", "faults; without it all; none")
 	length := flags.Duration("for", time.Minute, "how long faults come, for each backend")
+	library := flags.String("library", "",
+		"redislock or redsync: locks of others work on the backend redis, to show what the lab finds")
 	seed := flags.Uint64("seed", 0, "of what is drawn at random; 0: another one each time")
 	workers := flags.Int("workers", 4, "processes that work")
 	goroutines := flags.Int("goroutines", 4, "of each")
@@ -99,7 +104,7 @@ func runAll(args []string) error {
 	bad := false
 	for _, name := range names {
 		r, err := run.Run(run.Options{
-			Backend: name, Workloads: words(*workloads), Faults: words(*faults), For: *length, Seed: *seed,
+			Backend: name, Workloads: words(*workloads), Faults: words(*faults), Library: *library, For: *length, Seed: *seed,
 			Workers: *workers, Goroutines: *goroutines,
 			Dir: filepath.Join(base, name), Progress: func(text string) {
 				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %s",
@@ -156,6 +161,19 @@ func again(dirs []string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func table(dirs []string) error {
+	var all []*run.Report
+	for _, dir := range dirs {
+		r, _, err := run.Again(dir)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	report.Table(os.Stdout, all)
 	return nil
 }
 

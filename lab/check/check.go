@@ -229,10 +229,17 @@ func (j *judge) disturbances() {
 				j.faults[f].to = e.T
 			}
 		case history.Stall:
-			j.stalls = append(j.stalls, disturbance{from: e.T - e.D, to: e.T, worker: fmt.Sprint(e.Worker),
-				stall: true})
+			j.stalls = append(j.stalls, disturbance{from: e.T - e.D, to: e.T, worker: worker(e.Worker), stall: true})
 		}
 	}
+}
+
+// worker names the worker that stood still. Worker 0 is the backend, which concerns all.
+func worker(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 // disturbed says whether anything disturbed a worker in a time.

@@ -91,6 +91,12 @@ func TestVerdicts(t *testing.T) {
 		{"lost in a process that stood still", func(s *story) {
 			s.mutex(1, 1, 5, 0, 1, 100).add(1700, 1, 0, history.Event{Kind: history.Stall, D: 1500 * int64(time.Millisecond)}).lost(1, 1, 1701)
 		}, nil},
+		{"lost while the backend answers late", func(s *story) {
+			s.mutex(1, 1, 5, 0, 1, 100).add(1700, 0, 0, history.Event{Kind: history.Stall, D: 500 * int64(time.Millisecond)}).lost(1, 1, 1701)
+		}, nil},
+		{"lost while the backend answers", func(s *story) {
+			s.mutex(1, 1, 5, 0, 1, 100).add(1700, 0, 0, history.Event{Kind: history.Stall, D: 300 * int64(time.Millisecond)}).lost(1, 1, 1701)
+		}, []string{check.Healthy}},
 		{"evicted", func(s *story) {
 			s.mutex(1, 1, 5, 0, 1, 500).add(600, 1, 1, history.Event{Kind: history.Lost, Object: "mutex/all", Err: "lease lost: evicted"})
 			s.add(601, 1, 1, history.Event{Kind: history.Ended, Err: "lease lost"})

@@ -35,7 +35,7 @@ const (
 	Release = "release" // the release begins; a witness, if it says Alive
 	Ended   = "ended"   // the release has returned; Err is ErrLost's text if the lease was lost
 	Seen    = "seen"    // an observer has seen the queue: IDs, holders first
-	Stall   = "stall"   // the worker stood still, or nearly, from T-D to T
+	Stall   = "stall"   // the worker, or worker 0 the backend, stood still, or nearly, from T-D to T
 	Note    = "note"    // anything else that a reader may want to know
 
 	// Of the lab itself, which is worker 0.

@@ -35,7 +35,8 @@ type Options struct {
 	Workers    int
 	Goroutines int
 	Dir        string // for the history and the servers; it must not exist
-	Broken     string
+	Broken     string // see worker.Task
+	Library    string
 	Settle     time.Duration // for how long they go on after the last fault; 0: two TTLs
 	Progress   func(string)
 }
@@ -137,6 +138,9 @@ func (r *runner) disturb() error {
 	for _, p := range r.procs {
 		stage.Clients = append(stage.Clients, p)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go r.probe(ctx, stage.Admin)
 	all := fault.Of(r.World, r.Faults)
 	began := time.Now()
 	errs := make(chan error, lanes)
@@ -148,6 +152,20 @@ func (r *runner) disturb() error {
 		err = errors.Join(err, <-errs)
 	}
 	return err
+}
+
+// probe writes down when the backend answers late: leases are promised to stay while it answers within a fifth of the
+// TTL, by the way that no fault disturbs.
+func (r *runner) probe(ctx context.Context, admin interlock.Admin) {
+	for ctx.Err() == nil {
+		from := history.Now()
+		_, err := admin.Queue(ctx, "probe")
+		late := int64(r.TTL) / 5
+		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > late) {
+			r.event(history.Event{Kind: history.Stall, D: max(took, late)})
+		}
+		time.Sleep(r.TTL / 20)
+	}
 }
 
 // Faults of several lanes go on at once: the first ones are of clients, each has its own, and the last one is of
@@ -384,6 +402,9 @@ func (r *runner) command() string {
 	text := fmt.Sprintf("make lab LAB='run -backend %s -for %v -seed %d", r.Backend, r.For, r.Seed)
 	if len(r.Workloads) > 0 {
 		text += " -workload " + strings.Join(r.Workloads, ",")
+	}
+	if r.Library != "" {
+		text += " -library " + r.Library
 	}
 	if len(r.Faults) > 0 {
 		text += " -faults " + strings.Join(r.Faults, ",")

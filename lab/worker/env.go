@@ -186,7 +186,7 @@ func (g *grant) witness() bool {
 
 // hold holds for a time, or until the lease is lost.
 func (g *grant) hold(d time.Duration) {
-	const look = 25 * time.Millisecond
+	look := g.e.TTL / 80
 	for end := g.e.Now() + int64(d); ; {
 		left := time.Duration(end - g.e.Now())
 		if left <= 0 {

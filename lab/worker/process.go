@@ -37,6 +37,7 @@ type Task struct {
 	Workloads  []string
 	TTL        time.Duration
 	Dir        string // of the histories and the resource's socket
+	Library    string // one of Libraries works instead of Interlock; "": none
 	Broken     string // the name of one of package broken; "": none
 }
 
@@ -103,6 +104,10 @@ func (t *Task) run() error {
 		}
 	}
 	go t.watch(ctx, log, resource)
+	workloads := Choose(t.Workloads)
+	if open := Libraries[t.Library]; open != nil {
+		workloads = []Workload{libraryMutex(open(t.URL, t.TTL))}
+	}
 	fmt.Println("ready")
 	var all sync.WaitGroup
 	for g := range t.Goroutines {
@@ -112,7 +117,7 @@ func (t *Task) run() error {
 			TTL: t.TTL, Epoch: 3 * time.Second, Worker: t.Worker, G: g + 1, Now: history.Now, Over: over.Load,
 			Stopped: ctx,
 		}
-		all.Go(func() { e.Work(Choose(t.Workloads)) })
+		all.Go(func() { e.Work(workloads) })
 	}
 	all.Wait()
 	err = client.Close()

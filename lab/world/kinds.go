@@ -228,8 +228,16 @@ func startReplica(w *World, t testing.TB) {
 	w.Special = []Special{w.once("failover", true, func() Server {
 		primary.Kill()
 		replica.Promote()
-		return replica
+		return promoted{replica}
 	})}
+}
+
+// promoted is a replica that took over. Its configuration makes it read-only again.
+type promoted struct{ *mysqltest.Server }
+
+func (s promoted) Restart() {
+	s.Server.Restart()
+	s.Promote()
 }
 
 func startQuorum(n int) func(*World, testing.TB) {
