@@ -106,7 +106,7 @@ func TestNoTableIsScanned(t *testing.T) {
 	}
 }
 
-// Promise: a ticket that meets no other takes no function, which costs the server as much again; and its tokens, and what
+// Promise: a ticket that meets no other takes no function, which costs the server half as much again; and its tokens, and what
 // is said of the holder before it, are those of the functions.
 func TestALoneTicketTakesNoFunction(t *testing.T) {
 	t.Parallel()
