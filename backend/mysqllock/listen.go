@@ -19,8 +19,9 @@ import (
 )
 
 // These databases send nothing by themselves. So a client that waits parks one
-// connection, in a wait for a lock of the server (GET_LOCK) that another connection of
-// it, the anchor, holds and never gives up. Whoever has news for the client writes
+// connection, in a wait for a lock of the server (GET_LOCK) that another connection holds
+// and never gives up, the anchor. There is one for all clients of a server: the one that
+// gets the lock keeps it, and parks another connection. Whoever has news for the client writes
 // them into a table, commits, and ends that wait by KILL QUERY. The connection is found
 // by another lock, which has the channel's name: so a number of a connection that ended
 // long ago can never be that of a stranger. Nobody needs a right to end statements of
@@ -30,7 +31,7 @@ import (
 // costs its receiver one statement. A ring that comes before the wait is not lost: see
 // sql/inner.sql.
 
-// ears are those who listen, over the same two connections: all clients of the store.
+// ears are those who listen, over the same connection: all clients of the store.
 type ears struct {
 	mu      sync.Mutex
 	all     map[*ear]bool
@@ -39,6 +40,7 @@ type ears struct {
 	pauses  backoff.Backoff
 	running sync.WaitGroup
 	looking atomic.Bool // see missed
+	anchor  *sql.Conn   // if it is of this process; the goroutine that hears has it
 }
 
 type ear struct {
@@ -103,6 +105,9 @@ func (s *store) hear(ctx context.Context) {
 		h.pauses = backoff.Backoff{}
 	}
 	_ = h.pauses.Sleep(ctx)
+	if ctx.Err() != nil {
+		h.weigh(nil)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := range h.all {
@@ -118,14 +123,24 @@ func (s *store) hearOnce(ctx context.Context) error {
 	defer cancel(nil)
 	l := &listener{store: s, told: map[int64]bool{}}
 	defer l.close()
-	if err := l.open(ctx); err != nil {
-		return err
-	}
 	for {
-		if err := l.park(ctx); err != nil {
+		anchors, err := l.park(ctx)
+		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
+		if anchors {
+			s.ears.weigh(l.parked)
+			l.parked = nil
+		}
 	}
+}
+
+// weigh replaces the anchor. The former one was lost, or is given up.
+func (h *ears) weigh(anchor *sql.Conn) {
+	if h.anchor != nil {
+		database.Discard(h.anchor)
+	}
+	h.anchor = anchor
 }
 
 // nowHears is called when the first statement is parked.
@@ -212,45 +227,37 @@ func (s *store) isAt(history string) {
 }
 
 type listener struct {
-	store          *store
-	anchor, parked *sql.Conn
-	told           map[int64]bool // news that are still in the table
-}
-
-func (l *listener) open(ctx context.Context) (err error) {
-	if l.anchor, err = l.store.connectForNews(ctx); err != nil {
-		return err
-	}
-	if _, err := l.anchor.ExecContext(ctx, l.calls("anchor", "")); err != nil {
-		return err
-	}
-	l.parked, err = l.store.connectForNews(ctx)
-	return err
-}
-
-// calls is a statement without arguments, which takes one exchange with any pool.
-func (l *listener) calls(procedure, more string) string {
-	return fmt.Sprintf("%s(X'%x'%s)", l.store.sql("CALL {p}"+procedure), l.store.mailbox, more)
+	store  *store
+	parked *sql.Conn
+	told   map[int64]bool // news that are still in the table
 }
 
 // park brings the news and waits, until a ring or until it has lasted long. A connection over which no answer
-// comes by then leads nowhere.
-func (l *listener) park(ctx context.Context) error {
+// comes by then leads nowhere. It reports whether the connection is the anchor now.
+func (l *listener) park(ctx context.Context) (anchors bool, err error) {
+	if l.parked == nil {
+		if l.parked, err = l.store.connectForNews(ctx); err != nil {
+			return false, err
+		}
+	}
 	wait := l.store.parkFor()
 	ctx, cancel := context.WithTimeout(ctx, 2*wait+parkAnswer)
 	defer cancel()
-	rows, err := l.parked.QueryContext(ctx, l.calls("park", fmt.Sprintf(",%.3f", wait.Seconds())))
+	rows, err := l.parked.QueryContext(ctx, fmt.Sprintf("%s(X'%x',%.3f)", l.store.sql("CALL {p}park"), l.store.mailbox, wait.Seconds())) // with any pool one exchange
 	if err == nil {
-		err = l.read(ctx, rows)
+		anchors, err = l.read(rows)
 		if err != nil && !ended(err) {
 			cancel() // else Close would wait, too
 		}
 		_ = rows.Close()
 	}
-	if ended(err) {
-		return nil
+	if err == nil || ended(err) {
+		err = nil
+		if len(l.told) >= forgetAt {
+			err = l.forget(func(text string, args []any) error { _, err := l.parked.ExecContext(ctx, text, args...); return err })
+		}
 	}
-	return err
+	return anchors, err
 }
 
 // ended reports whether the server has ended a statement early, and nothing is wrong.
@@ -259,32 +266,28 @@ func ended(err error) bool { return database.Number(err, erInterrupted, erTimedO
 // perHear is how many news are read at once.
 const perHear = 1000
 
-// read takes what park answers: the news, and nothing more when the wait is over.
-func (l *listener) read(ctx context.Context, rows *sql.Rows) error {
-	for rows.Next() {
-		var k, token, flags int64
-		var what int
-		var ticket, name []byte
-		if err := rows.Scan(&k, &what, &ticket, &name, &token, &flags); err != nil {
-			return err
+// read takes what park answers: the news, and when the wait is over nothing more, or that it has the anchor.
+func (l *listener) read(rows *sql.Rows) (anchors bool, err error) {
+	for again := true; again; again = rows.NextResultSet() {
+		for rows.Next() {
+			var k, token, flags int64
+			var what int
+			var ticket, name []byte
+			if err := rows.Scan(&k, &what, &ticket, &name, &token, &flags); err != nil {
+				return false, err
+			}
+			if anchors = what == 0; anchors || l.told[k] {
+				continue
+			}
+			l.told[k] = true
+			l.store.ears.receive(event(what, ticket, name, token, flags))
 		}
-		if l.told[k] {
-			continue
+		if err := rows.Err(); err != nil || anchors {
+			return anchors, err
 		}
-		l.told[k] = true
-		l.store.ears.receive(event(what, ticket, name, token, flags))
+		l.store.ears.nowHears() // what is rung for from now on ends the wait
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	l.store.ears.nowHears() // what is rung for from now on ends the wait
-	if len(l.told) >= forgetAt {
-		if err := l.forget(ctx); err != nil {
-			return err
-		}
-	}
-	rows.NextResultSet()
-	return rows.Err()
+	return false, rows.Err()
 }
 
 func event(what int, ticket, name []byte, token, flags int64) exchange.Event {
@@ -309,33 +312,31 @@ func event(what int, ticket, name []byte, token, flags int64) exchange.Event {
 const forgetAt = 32
 
 // forget removes what was told.
-func (l *listener) forget(ctx context.Context) error {
+func (l *listener) forget(exec func(text string, args []any) error) error {
 	args := make([]any, 0, len(l.told)+1)
 	args = append(args, []byte(l.store.mailbox))
 	for k := range l.told {
 		args = append(args, k)
 	}
-	_, err := l.anchor.ExecContext(ctx, l.store.sql("DELETE FROM {p}news WHERE channel = ? AND k IN ("+list(len(l.told), "?", ",")+")"), args...)
+	err := exec(l.store.sql("DELETE FROM {p}news WHERE channel = ? AND k IN ("+list(len(l.told), "?", ",")+")"), args)
 	if err == nil {
 		clear(l.told)
 	}
-	if undone(err) { // the next time
+	if undone(err) || ended(err) { // the next time
 		return nil
 	}
 	return err
 }
 
-// close gives up both connections; without the anchor, the wait of the other one ends.
+// close gives up the connection.
 func (l *listener) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if l.anchor != nil {
-		if len(l.told) > 0 {
-			_ = l.forget(ctx) // else Tidy does
-		}
-		database.Discard(l.anchor)
-	}
 	if l.parked != nil {
 		database.Discard(l.parked)
 	}
+	if len(l.told) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = l.forget(func(text string, args []any) error { return l.store.exec(ctx, text, args...) }) // else Tidy does
 }

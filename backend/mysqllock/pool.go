@@ -46,6 +46,7 @@ func (s *store) Close() {
 		return
 	}
 	s.ears.running.Wait()
+	s.ears.weigh(nil)
 	if s.own {
 		_ = s.db.Close()
 		_ = s.news.Close()

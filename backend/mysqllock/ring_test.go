@@ -108,3 +108,65 @@ func TestAGrantWhoseAnswerIsLost(t *testing.T) {
 	}
 	noError(t, <-granted)
 }
+
+// Promise: where the connection is lost that the parked ones of all clients wait for, another client has one in its
+// place, and grants arrive as before.
+func TestTheAnchorIsLost(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))
+	defer cancel()
+	_, one := session(t, apart(s.URL(), 1))
+	_, two := session(t, apart(s.URL(), 2))
+	for n := range 6 {
+		holder := joined(t, one, mutex("q", 2*n+1), true)
+		waiter := joined(t, two, mutex("q", 2*n+2), false)
+		granted := make(chan error, 1)
+		go func() {
+			_, err := two.Await(ctx, waiter)
+			granted <- err
+		}()
+		busy.Until(t, "both clients listen", func() bool {
+			return s.Do("SELECT COUNT(*) FROM interlock_sessions WHERE IS_USED_LOCK(CONCAT(CONVERT(channel USING utf8mb4), ':parked')) IS NOT NULL") == "2"
+		})
+		anchor := s.Do("SELECT IS_USED_LOCK('interlock_anchor')")
+		s.Do("KILL " + anchor)
+		busy.Until(t, "another connection is the anchor", func() bool {
+			now := s.Do("SELECT COALESCE(IS_USED_LOCK('interlock_anchor'), 0)")
+			return now != "0" && now != anchor
+		})
+		noError(t, one.Leave(ctx, holder, true))
+		noError(t, <-granted)
+		noError(t, two.Leave(ctx, waiter, true))
+	}
+	if n := len(s.Threads("user = 'app' AND state = 'User lock'")); n != 2 {
+		t.Errorf("%d connections are parked", n)
+	}
+}
+
+// Promise: while a connection that was parked is the anchor, and its client has parked no other one yet, the client is told
+// nothing less: it finds it when it parks.
+func TestWhatIsToldBetweenTheAnchorAndTheNextIsKept(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	session(t, s.URL())
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
+	defer db.Close()
+	conn := errtest.Must(db.Conn(t.Context()))(t)
+	tell := func() string {
+		_, err := db.ExecContext(t.Context(), "CALL "+s.Do("SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_NAME LIKE '%tell'")+
+			"((SELECT id FROM interlock_sessions), 3, X'00', 0, 0)")
+		noError(t, err)
+		return s.Do("SELECT COUNT(*) FROM interlock_news")
+	}
+	if n := tell(); n != "0" {
+		t.Errorf("no client listens, and has %s news", n)
+	}
+	park := s.Do("SELECT CONCAT(ROUTINE_NAME, '(X''', HEX(channel), ''', 1)') FROM information_schema.ROUTINES, interlock_sessions WHERE ROUTINE_NAME LIKE '%park'")
+	var what int
+	var other any
+	noError(t, conn.QueryRowContext(t.Context(), "CALL "+park).Scan(&other, &what, &other, &other, &other, &other))
+	if n := tell(); what != 0 || n != "1" {
+		t.Errorf("it is the anchor: %v, with %s news", what == 0, n)
+	}
+}

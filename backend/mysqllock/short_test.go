@@ -138,10 +138,11 @@ func TestAloneIsCheap(t *testing.T) {
 	if n := rows(); n > 10*times {
 		t.Errorf("%d rows read for %d pairs", n, times)
 	}
-	if n := s.Status("com\\_call\\_procedure") - calls; n > times/5 { // a holder on a busy machine listens
-		t.Errorf("%d calls of procedures", n)
+	called := s.Status("com\\_call\\_procedure") - calls
+	if called > times/5 { // a holder on a busy machine listens
+		t.Errorf("%d calls of procedures", called)
 	}
-	if n := s.Status("questions") - asked; n > 2*times+20 {
+	if n := s.Status("questions") - asked; n > 2*times+20+2*called { // each of these on a new connection
 		t.Errorf("%d statements for %d pairs", n, times)
 	}
 	if n := number(t, s.Do(commits)) - number(t, before); n > 2*times+10 {

@@ -255,7 +255,8 @@ exchange: BEGIN
 	DECLARE v_kind VARBINARY(64);
 	DECLARE v_channel VARBINARY(64);
 	DECLARE whose CURSOR FOR SELECT DISTINCT s.channel FROM {p}tickets t FORCE INDEX (PRIMARY) JOIN {p}sessions s ON s.id = t.session
-		WHERE t.queue = v_no AND t.n > v_granted AND t.units > v_capacity AND IS_USED_LOCK(CONCAT(CONVERT(s.channel USING utf8mb4), ':parked')) IS NOT NULL;
+		WHERE t.queue = v_no AND t.n > v_granted AND t.units > v_capacity
+			AND COALESCE(IS_USED_LOCK(CONCAT(CONVERT(s.channel USING utf8mb4), ':parked')), IS_USED_LOCK(CONCAT(CONVERT(s.channel USING utf8mb4), ':anchor'))) IS NOT NULL;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = 1;
 	CALL {p}make(p_queue);

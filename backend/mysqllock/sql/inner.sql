@@ -30,7 +30,8 @@ BEGIN
 	DECLARE v_channel VARBINARY(64);
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SELECT channel INTO v_channel FROM {p}sessions WHERE id = p_session;
-	IF v_channel IS NOT NULL AND IS_USED_LOCK(CONCAT(CONVERT(v_channel USING utf8mb4), ':parked')) IS NOT NULL THEN
+	IF v_channel IS NOT NULL AND COALESCE(IS_USED_LOCK(CONCAT(CONVERT(v_channel USING utf8mb4), ':parked')),
+		IS_USED_LOCK(CONCAT(CONVERT(v_channel USING utf8mb4), ':anchor'))) IS NOT NULL THEN
 		INSERT INTO {p}news(channel, at, what, id, token) VALUES (v_channel, p_now, p_what, p_id, p_token);
 		CALL {p}mark(v_channel);
 	END IF;
@@ -284,24 +285,27 @@ BEGIN
 	IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection listens here'; END IF;
 END;
 
--- has a connection hold the lock that the parked one waits for.
-CREATE PROCEDURE {p}anchor(p_channel VARBINARY(64)) SQL SECURITY INVOKER
-BEGIN
-	CALL {p}seize(CONCAT(CONVERT(p_channel USING utf8mb4), ':anchor'));
-	SET SESSION wait_timeout = 86400;
-END;
-
 -- brings the news of a channel, and then waits until KILL QUERY ends it, or for so many seconds. A server can
 -- forget that it was to end a procedure, where a statement inside has just ended well. But
 -- what stands in conditions and assignments is no such statement: so news whose ring was
 -- forgotten are seen by the last condition, and from there on no ring is forgotten.
+-- What it waits for is the anchor, a lock that one connection to the server has. Where nobody has it, this one
+-- does from then on, and says so: a row with what 0. Its client is to park another one, which finds the news of the time
+-- between: meanwhile another lock, with the name of the channel, says that the client listens.
 CREATE PROCEDURE {p}park(p_channel VARBINARY(64), p_for DECIMAL(9, 3)) SQL SECURITY INVOKER
-BEGIN
+exchange: BEGIN
 	DECLARE v_name VARCHAR(64) DEFAULT CONVERT(p_channel USING utf8mb4);
 	DECLARE v_got INT;
 	DECLARE v_many BIGINT;
 	DECLARE v_which DECIMAL(65); -- others have another number or another sum
 	IF COALESCE(IS_USED_LOCK(CONCAT(v_name, ':parked')), 0) <> CONNECTION_ID() THEN
+		SET v_got = GET_LOCK('interlock_anchor', 0);
+		IF v_got = 1 THEN
+			SET v_got = GET_LOCK(CONCAT(v_name, ':anchor'), 0);
+			SET SESSION wait_timeout = 86400;
+			SELECT 0, 0, NULL, NULL, 0, 0;
+			LEAVE exchange;
+		END IF;
 		CALL {p}seize(CONCAT(v_name, ':parked'));
 		SET SESSION autocommit = 1 /*M!100100 , @@SESSION.max_statement_time = 0 */ /*!80000 , @@SESSION.max_execution_time = 0 */;
 	END IF;
@@ -309,7 +313,12 @@ BEGIN
 	SELECT COUNT(*), COALESCE(SUM(k + 1099511627776), 0) INTO v_many, v_which FROM {p}news WHERE channel = p_channel;
 	SELECT k, what, id, name, token, flags FROM {p}news WHERE channel = p_channel ORDER BY k LIMIT {perhear};
 	IF v_many <= {perhear} AND v_which = (SELECT COALESCE(SUM(k + 1099511627776), 0) FROM {p}news WHERE channel = p_channel) THEN
-		SET v_got = GET_LOCK(CONCAT(v_name, ':anchor'), /*M!100000 p_for */ /*!80000 CEIL(p_for) */);
-		IF v_got = 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the other connection that listens was lost'; END IF;
+		SET v_got = GET_LOCK('interlock_anchor', /*M!100000 p_for */ /*!80000 CEIL(p_for) */);
+		IF v_got = 1 THEN
+			SET v_got = GET_LOCK(CONCAT(v_name, ':anchor'), 0);
+			DO RELEASE_LOCK(CONCAT(v_name, ':parked'));
+			SET SESSION wait_timeout = 86400;
+			SELECT 0, 0, NULL, NULL, 0, 0;
+		END IF;
 	END IF;
 END;
