@@ -15,10 +15,10 @@ type Admin struct{ c *Client }
 func (c *Client) Admin() Admin { return Admin{c} }
 
 // Exchanges counts the exchanges with the backend so far.
-func (a Admin) Exchanges() uint64 { return a.c.d.Exchanges() }
+func (a Admin) Exchanges() uint64 { return a.c.e.driver().Exchanges() }
 
 // Check examines whether the backend is configured so that its promises hold.
-func (a Admin) Check(ctx context.Context) []Finding { return a.c.d.Check(ctx) }
+func (a Admin) Check(ctx context.Context) []Finding { return a.c.e.driver().Check(ctx) }
 
 // Finding is one result of Check, of a client or of a URL.
 type Finding = driver.Finding
@@ -48,9 +48,9 @@ func (a Admin) Evict(ctx context.Context, name, id string, force bool) error {
 func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) error {
 	v := c.named(name)
 	return v.fail(op, v.request(ctx, func(ctx context.Context) error {
-		err := c.d.Ask(ctx, v.key, ticketID(id), d)
+		err := c.e.driver().Ask(ctx, v.key, ticketIn(id), d)
 		if isGone(err) {
-			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, ticketID(id)))
+			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, ticketIn(id)))
 		}
 		return err
 	}))
@@ -89,6 +89,6 @@ func (v cell) raise(ctx context.Context, floor uint64) error {
 		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves too few tokens above it: the largest is %d", floor, uint64(endOfFloors-1))))
 	}
 	return v.fail("raise token", v.request(ctx, func(ctx context.Context) error {
-		return v.c.d.Raise(ctx, v.key, floor>>tokenBits)
+		return v.c.e.driver().Raise(ctx, v.key, floor>>tokenBits)
 	}))
 }

@@ -67,7 +67,7 @@ func (l *Lock) include(p *Lock) {
 			l.cfg.wait, l.cfg.waits = p.cfg.wait, true
 		}
 	default:
-		same := func(q *Lock) bool { return q.c == p.c && q.queue == p.queue }
+		same := func(q *Lock) bool { return q.c == p.c && q.cfg.queue == p.cfg.queue }
 		if i := slices.IndexFunc(l.parts, same); i >= 0 {
 			l.parts[i] = l.parts[i].joinedBy(p)
 			return
@@ -83,13 +83,13 @@ func (l *Lock) joinedBy(p *Lock) *Lock {
 	case l.err != nil:
 	case p.err != nil:
 		n.wrong = p.err
-	case l.kind != p.kind || l.capacity != p.capacity:
-		n.wrong = fmt.Errorf("%w: it is %s, and %s", ErrMismatch, shape(l.kind, l.capacity), shape(p.kind, p.capacity))
-	case l.kind == driver.Semaphore:
-		n.units += p.units
-		n.cfg.weight = n.units
+	case l.cfg.kind != p.cfg.kind || l.cfg.capacity != p.cfg.capacity:
+		n.wrong = fmt.Errorf("%w: it is %s, and %s", ErrMismatch, shape(l.cfg.kind, l.cfg.capacity), shape(p.cfg.kind, p.cfg.capacity))
+	case l.cfg.kind == driver.Semaphore:
+		n.cfg.units += p.cfg.units
+		n.cfg.weight = n.cfg.units
 	default:
-		n.units = max(l.units, p.units)
+		n.cfg.units = max(l.cfg.units, p.cfg.units)
 	}
 	return n.With()
 }
@@ -102,12 +102,12 @@ func (l *Lock) complete() *Lock {
 	l.err = driver.Invalid(l.wrong)
 	var names []string
 	for _, p := range l.parts {
-		names = append(names, p.name)
+		names = append(names, p.cfg.name)
 		if l.err == nil && p.err != nil {
-			l.err = ofPart(p.name, p.err)
+			l.err = ofPart(p.cfg.name, p.err)
 		}
 	}
-	l.name = strings.Join(names, ", ")
+	l.cfg.name = strings.Join(names, ", ")
 	return l
 }
 
@@ -135,15 +135,15 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(l.parts[i].queue, l.parts[j].queue) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(l.parts[i].cfg.queue, l.parts[j].cfg.queue) })
 	var b backoff.Backoff
 	for {
-		w := newWhole(l)
+		w := l.newAttempt()
 		err := w.acquire(ctx, order, try)
 		var crossed *crossing
 		switch {
 		case err == nil:
-			return &w.lease, nil
+			return &Lease{lock: l, all: w.whole}, nil
 		case errors.As(err, &crossed):
 			at := slices.Index(order, crossed.part)
 			order = slices.Insert(slices.Delete(order, at, at+1), crossed.before, crossed.part)
@@ -152,7 +152,7 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 		}
 		if b.Sleep(ctx) != nil {
 			for _, p := range l.parts {
-				if err := p.c.endOfWait(ctx); errors.Is(err, ErrUnavailable) {
+				if err := p.c.e.endOfWait(ctx); errors.Is(err, ErrUnavailable) {
 					return nil, err
 				}
 			}
@@ -169,8 +169,16 @@ type crossing struct{ part, before int } // an index of the parts, and of the or
 
 func (*crossing) Error() string { return "crossing" }
 
-// acquire makes one attempt. It gives everything back unless it succeeds.
-func (w *whole) acquire(ctx context.Context, order []int, try bool) (err error) {
+// attempt is one to acquire all parts.
+type attempt struct {
+	*whole
+	lock *Lock
+}
+
+func (l *Lock) newAttempt() attempt { return attempt{newWhole(len(l.parts)), l} }
+
+// acquire gives everything back unless it succeeds.
+func (w attempt) acquire(ctx context.Context, order []int, try bool) (err error) {
 	held := false
 	defer func() { // also of a panic, such as one of the log
 		if !held {
@@ -206,17 +214,17 @@ func (w *whole) acquire(ctx context.Context, order []int, try bool) (err error) 
 }
 
 // enterParts has those parts that the context holds, and finds what is refused without waiting.
-func (w *whole) enterParts(ctx context.Context, order []int) error {
+func (w attempt) enterParts(ctx context.Context, order []int) error {
 	for _, i := range order {
-		p := w.lock.parts[i]
-		s, err := p.enterOpen(ctx)
+		p := w.lock.parts[i].newLease(ctx, true)
+		nested, err := p.enterOpen(ctx)
 		if err != nil {
-			err = failed("acquire", p.name, err)
-			p.calledBy(ctx, true).emit(Event{Kind: EventGaveUp, Err: err})
-			return ofPart(p.name, err)
+			err = failed("acquire", p.Name(), err)
+			p.by.emit(Event{Kind: EventGaveUp, Err: err})
+			return ofPart(p.Name(), err)
 		}
-		if s != nil {
-			w.add(i, s)
+		if nested {
+			w.add(i, &p.part)
 		}
 	}
 	return nil
@@ -225,58 +233,63 @@ func (w *whole) enterParts(ctx context.Context, order []int) error {
 // tryTogether tries the others at the same time, so that locks that are free take one round trip,
 // however many they are. Nobody may wait for a part while it holds a later one: those behind the first
 // that is not free are given back, unless all are about to be.
-func (w *whole) tryTogether(ctx context.Context, order []int, try bool) {
+func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	parts := w.lock.parts
 	for at, i := range order[1:] {
-		if parts[order[at]].queue == parts[i].queue {
+		if parts[order[at]].cfg.queue == parts[i].cfg.queue {
 			return // of one name: see crossing
 		}
 	}
-	leases := make([]*single, len(parts))
+	leases := make([]*Lease, len(parts))
 	began := time.Now()
 	var tries sync.WaitGroup
 	for _, i := range order {
-		if w.got[i] == nil {
-			tries.Go(func() { leases[i], _, _ = parts[i].get(ctx, true) })
+		if w.part(i) == nil {
+			tries.Go(func() {
+				lease := parts[i].newLease(ctx, true)
+				if _, err := lease.get(ctx, true); err == nil {
+					leases[i] = lease
+				}
+			})
 		}
 	}
 	tries.Wait()
 	took := time.Since(began)
-	early := newWhole(w.lock)
+	early := w.lock.newAttempt()
 	defer func() { // also if the log panics
-		if len(early.order) > 0 {
+		if len(early.whole.parts()) > 0 {
 			early.giveBack(ctx, true)
 		}
 	}()
 	for at, i := range order {
 		switch s := leases[i]; {
 		case s == nil:
-		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return w.got[j] == nil }):
-			w.add(i, s)
+		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return w.part(j) == nil }):
+			w.add(i, &s.part)
 		default:
-			early.add(i, s)
+			early.add(i, &s.part)
 		}
 	}
 	for _, i := range order {
 		if s := leases[i]; s != nil {
-			s.by.emit(Event{Kind: EventAcquired, Token: s.token(), Took: took})
+			s.by.emit(Event{Kind: EventAcquired, Token: s.Token(), Took: took})
 			s.by.acquired()
 		}
 	}
 }
 
 // acquireParts acquires those that are not held yet, one after the other.
-func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
+func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error {
 	for _, p := range w.parts() {
-		ctx = p.lease.carry(ctx) // who waits for a part holds those before it
+		ctx = leaseOf(p).carry(ctx) // who waits for a part holds those before it
 	}
 	for at, i := range order {
-		if w.got[i] != nil {
+		if w.part(i) != nil {
 			continue
 		}
 		p := w.lock.parts[i]
 		first := at // of those that have its name
-		for first > 0 && w.lock.parts[order[first-1]].queue == p.queue {
+		for first > 0 && w.lock.parts[order[first-1]].cfg.queue == p.cfg.queue {
 			first--
 		}
 		acquire := p.Acquire
@@ -286,7 +299,7 @@ func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 		lease, err := acquire(ctx)
 		switch {
 		case err == nil:
-			w.add(i, lease.part)
+			w.add(i, &lease.part)
 			ctx = lease.carry(ctx)
 			continue
 		case first == at || !errors.Is(err, ErrBusy):
@@ -295,32 +308,32 @@ func (w *whole) acquireParts(ctx context.Context, order []int, try bool) error {
 		case !try:
 			return &crossing{i, first}
 		}
-		return ofPart(p.name, err)
+		return ofPart(p.cfg.name, err)
 	}
 	return nil
 }
 
 // isOneOf reports whether a lock is one of those that are held through other clients: then its
 // queue has their tickets.
-func (w *whole) isOneOf(ctx context.Context, p *Lock, held []int) bool {
-	call := p.c.call(ctx)
+func (w attempt) isOneOf(ctx context.Context, p *Lock, held []int) bool {
+	call := p.c.e.call(ctx)
 	defer call.Release()
-	q, err := p.c.look(call, p.name)
+	q, err := p.c.look(call, p.cfg.name)
 	if err != nil {
 		return false // it is found out at another attempt
 	}
 	return slices.ContainsFunc(q.Members, func(m driver.Member) bool {
-		return slices.ContainsFunc(held, func(i int) bool { return w.got[i].t.req.ID == m.ID })
+		return slices.ContainsFunc(held, func(i int) bool { return w.part(i).ticketID() == m.ID })
 	})
 }
 
 // giveBack releases the parts of an attempt that came to nothing. As one that gives up a wait it
 // waits until they have left, but not for long after the end of ctx.
-func (w *whole) giveBack(ctx context.Context, try bool) {
+func (w attempt) giveBack(ctx context.Context, try bool) {
 	w.end(ErrReleased)
 	left := w.releaseParts(func(_ int, s *single) {
 		s.waive()
-		_ = s.lease.release(!s.g.inherited) // what it was told of the last holder is for the next one to hear
+		_ = s.release(!s.wasInherited()) // what it was told of the last holder is for the next one to hear
 	})
 	var limit <-chan time.Time
 	if try {
@@ -340,21 +353,21 @@ func (w *whole) giveBack(ctx context.Context, try bool) {
 }
 
 // longestCall is the longest time that one exchange with a backend takes.
-func (w *whole) longestCall() (longest time.Duration) {
+func (w attempt) longestCall() (longest time.Duration) {
 	for _, p := range w.lock.parts {
 		longest = max(longest, callTimeout(p.c.cfg.ttl))
 	}
 	return longest
 }
 
-// waive has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
-// the others of its grant.
-func (l *single) waive() {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	if l.g.leases == 1 {
-		l.t.keep = 0
-	}
+// holds reports whether the lease of All has all that another lock is made of.
+func (l *Lease) holds(lock *Lock) bool {
+	return l.Err() == nil && !slices.ContainsFunc(lock.parts, func(p *Lock) bool {
+		return !slices.ContainsFunc(l.Parts(), func(o *Lease) bool {
+			q := o.lock
+			return q.c == p.c && q.cfg.queue == p.cfg.queue && q.cfg.kind == p.cfg.kind && o.part.units() >= p.cfg.units
+		})
+	})
 }
 
 // ofPart is the error of a part, with its name.
@@ -362,5 +375,5 @@ func ofPart(name string, err error) error {
 	if e, ok := err.(*Error); ok {
 		err = e.Err
 	}
-	return fmt.Errorf("%s: %w", printable(name), err)
+	return partError(name, err)
 }

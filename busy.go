@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // NameHolders has ErrBusy say who holds the lock: it is a [*BusyError]. That is an exchange more, of half a second at
@@ -24,12 +26,12 @@ func (e *BusyError) Error() string {
 		return text
 	}
 	m := e.Holders[0]
-	text += ": held by " + printable(m.Owner)
+	text += ": held by " + oneline.Name(m.Owner)
 	if !m.Since.IsZero() {
 		text += " since " + m.Since.Local().Format(time.DateTime)
 	}
 	if m.Note != "" {
-		text += " (" + printable(cut(m.Note, mostNote)) + ")"
+		text += " (" + oneline.Name(oneline.Cut(m.Note, mostNote)) + ")"
 	}
 	if more := len(e.Holders) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -51,7 +53,7 @@ func (l *Lock) withHolders(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
-	q, unknown := l.c.Admin().Queue(ctx, l.name)
+	q, unknown := l.c.Admin().Queue(ctx, l.cfg.name)
 	if unknown != nil || len(q.Holders) == 0 {
 		return err
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// caller is one call of Acquire, and later its lease, as observers are told of it. It is the context of all
-// steps of the call, so that each of them finds it. Nil, without observers: then it tells nothing.
+// caller is one call of Acquire, and later its lease, as observers are told of it. Nil, without observers: then it tells
+// nothing.
 type caller struct {
-	context.Context // the user's
-	lock            *Lock
-	id              uint64
-	began           time.Time
+	ctx   context.Context // the user's
+	lock  *Lock
+	id    uint64
+	began time.Time
 
 	// Of the goroutine that calls.
 	waited bool      // EventWaiting was delivered, or there is none, since it is a try
@@ -24,20 +24,6 @@ type caller struct {
 	later []Event // for then
 }
 
-type callerKey struct{}
-
-func (k *caller) Value(key any) any {
-	if key == (callerKey{}) {
-		return k
-	}
-	return k.Context.Value(key)
-}
-
-func callerOf(ctx context.Context) *caller {
-	k, _ := ctx.Value(callerKey{}).(*caller)
-	return k
-}
-
 // callers is how many there were, of all clients: one observer may have several.
 var callers atomic.Uint64
 
@@ -46,26 +32,26 @@ func (l *Lock) calledBy(ctx context.Context, try bool) *caller {
 	if !l.c.cfg.observed() {
 		return nil
 	}
-	return &caller{Context: ctx, lock: l, id: callers.Add(1), began: time.Now(), waited: try}
+	return &caller{ctx: ctx, lock: l, id: callers.Add(1), began: time.Now(), waited: try}
 }
 
 // emit tells of what happened to the call.
 func (k *caller) emit(e Event) {
 	if k != nil {
-		k.deliver(k.Context, e)
+		k.deliver(k.ctx, e)
 	}
 }
 
 func (k *caller) deliver(ctx context.Context, e Event) {
-	e.ID, e.Name, e.LockKind = k.id, k.lock.name, string(k.lock.kind)
+	e.ID, e.Name, e.LockKind = k.id, k.lock.cfg.name, string(k.lock.cfg.kind)
 	if e.Units == 0 {
-		e.Units = k.lock.units
+		e.Units = k.lock.cfg.units
 	}
 	k.lock.c.emit(ctx, e)
 }
 
 // ends tells how the call has ended.
-func (k *caller) ends(how EventKind, lease *single, err error) {
+func (k *caller) ends(how EventKind, lease *Lease, err error) {
 	switch {
 	case k == nil:
 		return
@@ -73,7 +59,7 @@ func (k *caller) ends(how EventKind, lease *single, err error) {
 		k.emit(Event{Kind: EventGaveUp, Took: time.Since(k.began), Err: err})
 		return
 	case how != "":
-		k.emit(Event{Kind: how, Token: lease.token(), Took: time.Since(k.began)})
+		k.emit(Event{Kind: how, Token: lease.Token(), Took: time.Since(k.began)})
 	}
 	k.acquired()
 }
@@ -89,7 +75,7 @@ func (k *caller) acquired() {
 	k.later = nil
 	k.mu.Unlock()
 	for _, e := range later {
-		k.deliver(context.WithoutCancel(k.Context), e)
+		k.deliver(context.WithoutCancel(k.ctx), e)
 	}
 }
 
@@ -98,13 +84,6 @@ func (k *caller) waits() {
 	if k != nil && !k.waited {
 		k.waited = true
 		k.emit(Event{Kind: EventWaiting})
-	}
-}
-
-// waits is for a client that mostly has no observers.
-func (c *Client) waits(ctx context.Context) {
-	if c.cfg.observed() {
-		callerOf(ctx).waits()
 	}
 }
 
@@ -122,17 +101,38 @@ func (k *caller) retries(err error) {
 	k.emit(Event{Kind: EventRetry, Time: now, Err: err, quiet: quiet})
 }
 
+// holding is a lease as the engine knows its holder.
+type holding struct{ *Lease }
+
+func (h holding) waits()             { h.by.waits() }
+func (h holding) retries(err error)  { h.by.retries(err) }
+func (h holding) rejoined(err error) { h.by.emit(Event{Kind: EventRejoined, Err: err}) }
+
+func (h holding) released(held time.Duration, err error) {
+	h.emit(Event{Kind: EventReleased, Took: held, Err: err})
+}
+
+func (h holding) lost(at time.Time, err error) { h.emit(Event{Kind: EventLost, Time: at, Err: err}) }
+
+func (h holding) inDoubt(at time.Time, err error) {
+	h.emit(Event{Kind: EventInDoubt, Time: at, Err: err})
+}
+
+func (h holding) overruns(since time.Duration, err error) {
+	h.emit(Event{Kind: EventOverrun, Took: since, Err: err})
+}
+
 // emit tells of what happened to the lease, also after the end of the context that it was acquired with. A lease can
 // end before its acquire has told of it: then this is told after that, or never, if the acquire gave it back.
-func (l *single) emit(e Event) {
-	k := l.by
+func (h holding) emit(e Event) {
+	k := h.by
 	if k == nil {
 		return
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Token, e.Units = l.token(), l.units()
+	e.Token, e.Units = h.part.token(), h.part.units()
 	k.mu.Lock()
 	has := k.has
 	if !has {
@@ -140,18 +140,6 @@ func (l *single) emit(e Event) {
 	}
 	k.mu.Unlock()
 	if has {
-		k.deliver(context.WithoutCancel(k.Context), e)
+		k.deliver(context.WithoutCancel(k.ctx), e)
 	}
-}
-
-// oneEach leaves one lease of each grant: leases that are nested in it have no events of their own.
-func oneEach(leases []*single) (of []*single) {
-	seen := map[*grant]bool{}
-	for _, l := range leases {
-		if !seen[l.g] {
-			seen[l.g] = true
-			of = append(of, l)
-		}
-	}
-	return of
 }

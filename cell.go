@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/record"
 )
 
 // cell is a versioned value at the backend, with lost replies and an
@@ -25,13 +26,15 @@ func (c *Client) cell(what, name string) cell {
 	return cell{c: c, name: name, key: c.cfg.prefix + name + "/" + what, err: c.checkName(name)}
 }
 
+var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", record.Overruns, record.Waits))
+
 // checkName reports why a name is refused. Behind a prefix that names begin with, none is none
 // too.
 func (c *Client) checkName(name string) error {
 	if name == "" {
 		return driver.CheckName("")
 	}
-	if isReserved(c.cfg.prefix + name) {
+	if record.IsReserved(c.cfg.prefix + name) {
 		return errReserved
 	}
 	return driver.CheckName(c.cfg.prefix + name)
@@ -39,20 +42,20 @@ func (c *Client) checkName(name string) error {
 
 // retry repeats f, which waits for others until ctx ends, until it succeeds, fails for good, or ctx ends.
 func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
-	return v.repeat(ctx, f, v.c.because)
+	return v.repeat(ctx, f, v.c.e.because)
 }
 
 // request is retry for what the backend answers soon.
 func (v cell) request(ctx context.Context, f func(context.Context) error) error {
 	return v.repeat(ctx, func(ctx context.Context) error {
-		call := v.c.call(ctx)
+		call := v.c.e.call(ctx)
 		defer call.Release()
 		return f(call)
 	}, func(ctx context.Context, last error) error {
 		if last == nil {
 			return unanswered(ctx)
 		}
-		return v.c.because(ctx, last)
+		return v.c.e.because(ctx, last)
 	})
 }
 
@@ -65,17 +68,17 @@ func (v cell) repeat(ctx context.Context, f func(context.Context) error, ended f
 	var b backoff.Backoff
 	var last error
 	for {
-		if v.c.ctx.Err() != nil {
+		if v.c.e.context().Err() != nil {
 			return ErrClosed
 		}
 		if ctx.Err() != nil {
-			return v.c.because(ctx, last)
+			return v.c.e.because(ctx, last)
 		}
 		err := f(ctx)
 		switch {
 		case err == nil:
 			return nil
-		case v.c.ctx.Err() != nil:
+		case v.c.e.context().Err() != nil:
 			return ErrClosed
 		case driver.IsPermanent(err):
 			return err
@@ -92,7 +95,7 @@ func (v cell) repeat(ctx context.Context, f func(context.Context) error, ended f
 
 func (v cell) load(ctx context.Context) (got driver.Cell, err error) {
 	err = v.request(ctx, func(ctx context.Context) error {
-		got, err = v.c.d.Load(ctx, v.key)
+		got, err = v.c.e.driver().Load(ctx, v.key)
 		return err
 	})
 	return got, err
@@ -110,7 +113,7 @@ func (v cell) swap(ctx context.Context, s driver.Swap) (got driver.Cell, err err
 	ctx, cancel := context.WithTimeoutCause(ctx, driver.SwapMemory/2, errUnknown)
 	defer cancel()
 	err = v.request(ctx, func(ctx context.Context) error {
-		got, err = v.c.d.Swap(ctx, s)
+		got, err = v.c.e.driver().Swap(ctx, s)
 		return err
 	})
 	return got, err
@@ -121,7 +124,7 @@ func (v cell) watch(ctx context.Context, after uint64) (got driver.Cell, err err
 	ctx, cancel := v.c.untilClosed(ctx)
 	defer cancel()
 	err = v.retry(ctx, func(ctx context.Context) error {
-		got, err = v.c.d.Watch(ctx, v.key, after)
+		got, err = v.c.e.driver().Watch(ctx, v.key, after)
 		return err
 	})
 	return got, err
@@ -171,6 +174,6 @@ func (v cell) fail(op string, err error) error { return failed(op, v.name, err) 
 // untilClosed returns a context that also ends with the client.
 func (c *Client) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
+	stop := context.AfterFunc(c.e.context(), func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }

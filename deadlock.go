@@ -9,7 +9,9 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/deadlock"
+	"github.com/interlock-go/interlock/internal/oneline"
 	"github.com/interlock-go/interlock/internal/outer"
+	"github.com/interlock-go/interlock/internal/record"
 )
 
 // Deadlock is a cycle of waits: each is kept waiting by the next one, and the last by the first. None
@@ -46,7 +48,7 @@ func (d Deadlock) String() string {
 		if w.By.Token == 0 {
 			holds = "is waited for in front by"
 		}
-		fmt.Fprintf(&b, "%s waits for %s, which %s %s", printable(w.Owner), printable(w.Name), holds, printable(w.By.Owner))
+		fmt.Fprintf(&b, "%s waits for %s, which %s %s", oneline.Name(w.Owner), oneline.Name(w.Name), holds, oneline.Name(w.By.Owner))
 	}
 	return b.String()
 }
@@ -96,8 +98,8 @@ func deadlockOf(c deadlock.Cycle) (d Deadlock) {
 		at := w.At.(inspected)
 		by := at.c.inspect(driver.Queue{Members: []driver.Member{w.By}, Read: w.Queue.Read})
 		b := Blocked{
-			Client: at.c, Name: w.Record.Queue, Kind: cut(w.Queue.Kind, driver.MaxOwner), Units: w.Units,
-			Outside: !at.Names(w.Record.Queue), Owner: cut(w.Owner, driver.MaxOwner), Note: w.Note, Since: dated(w.Since),
+			Client: at.c, Name: w.Record.Queue, Kind: oneline.Cut(w.Queue.Kind, driver.MaxOwner), Units: w.Units,
+			Outside: !at.Names(w.Record.Queue), Owner: oneline.Cut(w.Owner, driver.MaxOwner), Note: w.Note, Since: dated(w.Since),
 			By: append(by.Holders, by.Waiters...)[0],
 		}
 		if !b.Outside {
@@ -114,7 +116,7 @@ type inspected struct{ c *Client }
 func (i inspected) Queues(ctx context.Context, prefix string) (all []driver.Queue, err error) {
 	err = cell{c: i.c}.retry(ctx, func(ctx context.Context) error {
 		all = nil
-		for q, err := range i.c.d.Queues(ctx, prefix) {
+		for q, err := range i.c.e.driver().Queues(ctx, prefix) {
 			if err != nil {
 				return err
 			}
@@ -131,7 +133,7 @@ func (i inspected) Look(ctx context.Context, queue string) (driver.Queue, error)
 
 func (i inspected) Revoke(ctx context.Context, queue, id string) error {
 	err := cell{c: i.c}.request(ctx, func(ctx context.Context) error {
-		return i.c.d.Ask(ctx, queue, id, driver.Revoke)
+		return i.c.e.driver().Ask(ctx, queue, id, driver.Revoke)
 	})
 	if isGone(err) {
 		return nil
@@ -150,30 +152,27 @@ type inDeadlock struct{ Deadlock }
 func (b *inDeadlock) Error() string { return "deadlock: " + b.Deadlock.String() }
 func (b *inDeadlock) Unwrap() error { return ErrDeadlock }
 
-// beginWait is called when a wait begins, of the ticket t, or of a goroutine that waits for another one's ticket. The
+// beginWait is called when a wait begins, of a ticket, or of a goroutine that waits for another one's ticket. The
 // context that it returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is
 // called when the wait has ended.
-func (l *Lock) beginWait(ctx context.Context, t *ticket) (step context.Context, over func()) {
-	if t != nil && t.req.NoWait || !keepsOut(ctx) {
+func (h holding) beginWait(ctx context.Context, ticket string) (step context.Context, over func()) {
+	if !keepsOut(ctx) {
 		return ctx, nothing
 	}
-	c := l.c
+	l, c := &h.lock.cfg, h.lock.c
 	w := &deadlock.Waiter{
-		Record: deadlock.Record{ID: newID(), Queue: l.queue, Units: l.units, TTL: c.TTL(), Note: cut(l.cfg.note, mostRecorded)},
+		Record: deadlock.Record{ID: newID(), Queue: l.queue, Units: l.units, Ticket: ticket, TTL: c.TTL(), Note: oneline.Cut(l.note, record.MostOfNote)},
 		Holds:  func() []string { return stillHeld(ctx) },
 		Keep: func(ctx context.Context, queue string, note func(int) []byte) {
-			c.keepRecord(ctx, l.name, queue, note)
+			c.e.keepRecord(ctx, l.name, queue, note)
 		},
 	}
-	if t != nil {
-		w.Ticket = t.req.ID
-	}
-	if l.cfg.breaks != nil {
-		clients := append([]*Client{c}, l.cfg.breaks...)
+	if l.breaks != nil {
+		clients := append([]*Client{c}, l.breaks...)
 		w.Find = func(ctx context.Context) ([]deadlock.Cycle, error) { return findCycles(ctx, clients) }
 		w.Failed = func(c deadlock.Cycle) error { return &inDeadlock{deadlockOf(c)} }
 	}
-	return w.Begin(ctx, c.ctx, func(f func()) { c.background(f) })
+	return w.Begin(ctx, c.e.context(), func(f func()) { c.e.background(f) })
 }
 
 // keepsOut reports whether a wait with ctx can keep others waiting for ever: its caller holds something, and nothing
@@ -185,7 +184,7 @@ func keepsOut(ctx context.Context) bool {
 	}
 	holds := len(outer.Tickets(ctx)) > 0
 	for s := range carried(ctx) {
-		if s.t.req.Hold > 0 && s.err() == nil {
+		if s.part.isFixed() && s.Err() == nil {
 			return false
 		}
 		holds = true
@@ -197,8 +196,8 @@ func keepsOut(ctx context.Context) bool {
 // that has ended is not among them when anybody else can have the lock.
 func stillHeld(ctx context.Context) (tickets []string) {
 	for s := range carried(ctx) {
-		if s.err() == nil && !slices.Contains(tickets, s.t.req.ID) {
-			tickets = append(tickets, s.t.req.ID)
+		if s.Err() == nil && !slices.Contains(tickets, s.part.ticketID()) {
+			tickets = append(tickets, s.part.ticketID())
 		}
 	}
 	return append(tickets, outer.Tickets(ctx)...)

@@ -6,22 +6,23 @@ import (
 	"slices"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // disagreement is ErrMismatch with what the two sides take the lock for, and who the others
 // are, if the backend tells.
 func (l *Lock) disagreement(ctx context.Context, err error) error {
-	call := l.c.call(ctx)
+	call := l.c.e.call(ctx)
 	defer call.Release()
-	q, unknown := l.c.d.Follow(call, l.queue, "")
-	if unknown == nil && q.Resized && (q.Kind != l.kind || q.Capacity != l.capacity) {
-		return fmt.Errorf("%w: this is %s, and by SetPermits it is %s", err, shape(l.kind, l.capacity), shape(q.Kind, q.Capacity))
+	q, unknown := l.c.e.driver().Follow(call, l.cfg.queue, "")
+	if unknown == nil && q.Resized && (q.Kind != l.cfg.kind || q.Capacity != l.cfg.capacity) {
+		return fmt.Errorf("%w: this is %s, and by SetPermits it is %s", err, shape(l.cfg.kind, l.cfg.capacity), shape(q.Kind, q.Capacity))
 	}
 	at := slices.IndexFunc(q.Members, func(m driver.Member) bool { return !m.Foreign }) // others agree with all
-	if unknown != nil || at < 0 || q.Kind == l.kind && q.Capacity == l.capacity {
+	if unknown != nil || at < 0 || q.Kind == l.cfg.kind && q.Capacity == l.cfg.capacity {
 		return err
 	}
-	return fmt.Errorf("%w: this is %s, and for %s it is %s", err, shape(l.kind, l.capacity), printable(q.Members[at].Owner), shape(q.Kind, q.Capacity))
+	return fmt.Errorf("%w: this is %s, and for %s it is %s", err, shape(l.cfg.kind, l.cfg.capacity), oneline.Name(q.Members[at].Owner), shape(q.Kind, q.Capacity))
 }
 
 func shape(kind driver.Kind, capacity int64) string {

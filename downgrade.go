@@ -17,7 +17,7 @@ import (
 func (l *Lease) Downgrade(ctx context.Context) error {
 	found := false
 	for _, p := range l.parts() {
-		if p.lock.kind != driver.RWMutex {
+		if leaseOf(p).lock.cfg.kind != driver.RWMutex {
 			continue
 		}
 		found = true

@@ -88,7 +88,7 @@ func (e *Election) LeadWhile(ctx context.Context, value string, healthy, f func(
 func (e *Election) lookAfter(ctx context.Context, lease *Lease, healthy func(context.Context) error) {
 	for e.rest(ctx) == nil {
 		if err := e.health(ctx, healthy); err != nil && ctx.Err() == nil {
-			e.leaseIn(lease).t.giveUp(fmt.Errorf("the leader is not healthy: %w", err))
+			e.leaseIn(lease).giveUp(fmt.Errorf("the leader is not healthy: %w", err))
 			return
 		}
 	}
@@ -150,17 +150,17 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 	case len(value) > maxLeaderValue:
 		return driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(value), maxLeaderValue))
 	}
-	held, free := own.lease.Bind(ctx)
+	held, free := leaseOf(own).Bind(ctx)
 	defer free()
 	_, err := e.cell.change(held, func(got driver.Cell) (driver.Swap, error) {
 		was, err := leadingIn(got)
 		switch {
 		case err != nil:
 			return driver.Swap{}, err
-		case was.Token > own.t.tk.Token:
+		case was.Token > own.backendToken():
 			return driver.Swap{}, fmt.Errorf("%w: another leads", ErrLost)
 		}
-		data, err := json.Marshal(leading{own.t.req.ID, own.t.tk.Token, []byte(value)})
+		data, err := json.Marshal(leading{own.ticketID(), own.backendToken(), []byte(value)})
 		return driver.Swap{Value: data}, err
 	})
 	switch over := own.err(); {
@@ -179,7 +179,7 @@ func (e *Election) leaseIn(l *Lease) *single {
 		return nil
 	}
 	for _, p := range l.parts() {
-		if p.t.c == e.c && p.t.req.Kind == driver.Election && p.t.req.Queue == e.c.cfg.prefix+e.name {
+		if o := leaseOf(p).lock; o.c == e.c && o.cfg.kind == driver.Election && o.cfg.name == e.name {
 			return p
 		}
 	}

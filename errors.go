@@ -2,9 +2,6 @@ package interlock
 
 import (
 	"errors"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/oneline"
@@ -86,16 +83,9 @@ func (e *Error) Error() string {
 	if name == "" {
 		return "interlock: " + e.Op + ": " + e.Err.Error()
 	}
-	return "interlock: " + e.Op + " " + printable(name) + ": " + e.Err.Error()
+	return "interlock: " + e.Op + " " + oneline.Name(name) + ": " + e.Err.Error()
 }
 func (e *Error) Unwrap() error { return e.Err }
-
-func printable(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(name) {
-		return strconv.Quote(name)
-	}
-	return name
-}
 
 // failed is the error of an operation; nil if err is.
 func failed(op, name string, err error) error {
@@ -103,22 +93,4 @@ func failed(op, name string, err error) error {
 		return nil
 	}
 	return &Error{Op: op, Name: name, Err: public(err)}
-}
-
-// public is err as users of this package may see it: its text is one line. That a session or a
-// ticket is over is between the package and its driver: of that only the text remains.
-func public(err error) error {
-	if err != nil && (isSessionOver(err) || isGone(err) || strings.Contains(err.Error(), "\n")) {
-		return &internal{err}
-	}
-	return err
-}
-
-// internal wraps what err does, but for the sentinels of drivers.
-type internal struct{ err error }
-
-func (e *internal) Error() string      { return oneline.Of(e.err.Error()) }
-func (e *internal) As(target any) bool { return errors.As(e.err, target) }
-func (e *internal) Is(target error) bool {
-	return target != driver.ErrSession && target != driver.ErrGone && errors.Is(e.err, target)
 }

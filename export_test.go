@@ -4,7 +4,8 @@ package interlock
 func (c *Client) Sizes() (tickets, queues, followers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return int(c.tickets.Load()), len(c.queues), len(c.followers)
+	tickets, queues = c.e.sizes()
+	return tickets, queues, len(c.followers)
 }
 
 const (

@@ -69,11 +69,9 @@ func (c *Client) followerOf(v cell, digest func(driver.Cell, driver.Queue) (any,
 	if f == nil {
 		f = &follower{v: v, digest: digest, asked: make(chan struct{}, 1), news: make(chan struct{})}
 		var ctx context.Context
-		ctx, f.stop = context.WithCancel(c.ctx)
+		ctx, f.stop = context.WithCancel(c.e.context())
 		c.followers[v.key] = f
-		if !c.closed {
-			c.tasks.Go(func() { f.end(f.run(ctx)) })
-		}
+		c.e.background(func() { f.end(f.run(ctx)) })
 	}
 	f.calls++
 	return f
@@ -136,7 +134,7 @@ func (f *follower) next(ctx context.Context, due, seen uint64) (look, error) {
 		f.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return look{}, f.v.c.because(ctx, why)
+			return look{}, f.v.c.e.because(ctx, why)
 		case last.err != nil:
 			return look{}, last.err
 		case last.read >= due && last.number > seen:
@@ -233,15 +231,15 @@ func (f *follower) read(ctx context.Context) (cell driver.Cell, queue driver.Que
 	c := f.v.c
 	err = f.v.retry(ctx, func(ctx context.Context) (err error) {
 		defer func() { f.said(tried(err)) }()
-		call := c.call(ctx)
-		cell, err = c.d.Load(call, f.v.key)
+		call := c.e.call(ctx)
+		cell, err = c.e.driver().Load(call, f.v.key)
 		call.Release()
 		if err != nil {
 			return err
 		}
-		call = c.call(ctx)
+		call = c.e.call(ctx)
 		defer call.Release()
-		queue, err = c.d.Follow(call, c.named(f.v.name).key, "")
+		queue, err = c.e.driver().Follow(call, c.named(f.v.name).key, "")
 		return err
 	})
 	return cell, queue, err
@@ -257,7 +255,7 @@ func (f *follower) said(err error) {
 func (f *follower) follow(ctx context.Context, after string) (queue driver.Queue, err error) {
 	v := f.v.c.named(f.v.name)
 	err = v.retry(ctx, func(ctx context.Context) error {
-		queue, err = v.c.d.Follow(ctx, v.key, after)
+		queue, err = v.c.e.driver().Follow(ctx, v.key, after)
 		return err
 	})
 	return queue, err

@@ -25,14 +25,14 @@ func (n *session) heartbeat() {
 	calls := make(chan struct{}, 2*beats) // those under way; one that does not mind its context keeps its place
 	var before driver.Instant             // when the call before began, if it was late
 	for n.rest() {
-		began := n.c.d.Now()
+		began := n.e.d.Now()
 		answered := make(chan error, 1)
 		select {
 		case calls <- struct{}{}:
 		case <-n.ctx.Done():
 			return
 		}
-		n.c.tasks.Go(func() {
+		n.e.tasks.Go(func() {
 			answered <- n.renew(began)
 			<-calls
 		})
@@ -45,7 +45,7 @@ func (n *session) heartbeat() {
 			before = began
 		}
 		late.Stop()
-		took := n.c.d.Now().Sub(began)
+		took := n.e.d.Now().Sub(began)
 		switch {
 		case err == nil:
 			n.plan(every-2*took, pause(every, took)) // the next one will take as long
@@ -73,7 +73,7 @@ type rhythm struct {
 // plan has the next heartbeat come in so much time, sooner if a lease needs it, and
 // never before the pause is over, which spares the backend.
 func (n *session) plan(in, pause time.Duration) {
-	now := n.c.d.Now()
+	now := n.e.d.Now()
 	r := &n.rhythm
 	r.mu.Lock()
 	r.earliest = now.Add(pause)
@@ -108,7 +108,7 @@ func (n *session) rest() bool {
 		n.rhythm.mu.Lock()
 		at := n.rhythm.at
 		n.rhythm.mu.Unlock()
-		left := at.Sub(n.c.d.Now())
+		left := at.Sub(n.e.d.Now())
 		if left <= 0 {
 			return n.ctx.Err() == nil
 		}
@@ -151,18 +151,20 @@ func (n *session) renew(began driver.Instant) error {
 	case err != nil:
 		return err
 	}
-	n.c.mu.Lock()
-	n.heard, n.away = n.c.d.Now(), nil
-	all := n.c.d.Exchanges()
-	exchanges := all - n.c.exchanges
-	n.c.exchanges = all
-	n.c.mu.Unlock()
-	n.c.emit(n.ctx, Event{Kind: EventRenewed, Took: n.c.d.Now().Sub(began), Exchanges: exchanges})
+	n.e.mu.Lock()
+	n.heard, n.away = n.e.d.Now(), nil
+	all := n.e.d.Exchanges()
+	exchanges := all - n.e.exchanges
+	n.e.exchanges = all
+	n.e.mu.Unlock()
+	if n.e.cfg.observed {
+		n.e.cfg.renewed(n.ctx, n.e.d.Now().Sub(began), exchanges)
+	}
 	for _, r := range answer {
 		if r.State == driver.Stray {
 			// Else its Join crossed this renewal, or it is being left, or was: then the
 			// answer may be of the time before.
-			if n.c.ticket(r.Queue, r.ID) == nil && !silent[r.ID] {
+			if n.e.ticket(r.Queue, r.ID) == nil && !silent[r.ID] {
 				n.leaveStray(driver.Ticket{ID: r.ID, Queue: r.Queue})
 			}
 			continue
@@ -190,7 +192,7 @@ func (n *session) renew(began driver.Instant) error {
 // firstEnd is when the first of the tickets that are held ends, 0 if there is none. One
 // that was granted while a renewal was under way was not named by it.
 func (n *session) firstEnd() (first driver.Instant) {
-	n.c.eachTicket(func(t *ticket) {
+	n.e.eachTicket(func(t *ticket) {
 		if t.sess == n && t.state == ticketHeld && !t.fixed() && (first == 0 || t.end < first) {
 			first = t.end
 		}
@@ -201,8 +203,8 @@ func (n *session) firstEnd() (first driver.Instant) {
 // known lists the tickets that count, by their IDs, and the IDs of the others that the
 // client has.
 func (n *session) known() (known map[string]*ticket, silent map[string]bool) {
-	known, silent = make(map[string]*ticket, n.c.tickets.Load()), map[string]bool{}
-	n.c.eachTicket(func(t *ticket) {
+	known, silent = make(map[string]*ticket, n.e.tickets.Load()), map[string]bool{}
+	n.e.eachTicket(func(t *ticket) {
 		if t.renewable(n) {
 			known[t.req.ID] = t
 		} else {
@@ -215,7 +217,7 @@ func (n *session) known() (known map[string]*ticket, silent map[string]bool) {
 // leaveStray gives back a ticket that the client has given up but the backend
 // still has, such as one whose Join arrived after its Leave.
 func (n *session) leaveStray(t driver.Ticket) {
-	n.c.background(func() {
+	n.e.background(func() {
 		call := bounded.New(n.ctx, callTimeout(n.ttl))
 		defer call.Release()
 		_ = n.s.Leave(call, t, true) // else the next renewal reports it again
@@ -224,11 +226,11 @@ func (n *session) leaveStray(t driver.Ticket) {
 
 // doubt marks the leases of the session that had no answer since.
 func (n *session) doubt(err error, since driver.Instant) {
-	n.c.mu.Lock()
+	n.e.mu.Lock()
 	if n.heard <= since {
 		n.away = err
 	}
-	n.c.mu.Unlock()
+	n.e.mu.Unlock()
 	known, _ := n.known()
 	for _, t := range known {
 		t.doubted(err, since)

@@ -1,7 +1,6 @@
 package interlock
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -21,7 +20,7 @@ type heldLeases struct {
 func (l *Lease) carry(ctx context.Context) context.Context {
 	if l.all != nil {
 		for _, p := range l.parts() {
-			ctx = p.lease.carry(ctx)
+			ctx = leaseOf(p).carry(ctx)
 		}
 	}
 	outer, _ := ctx.Value(heldKey{}).(*heldLeases)
@@ -48,11 +47,11 @@ func LeaseFrom(ctx context.Context) *Lease {
 
 // carried yields the leases that ctx carries, innermost first, also those that have ended. Of an [All] these are the
 // parts.
-func carried(ctx context.Context) iter.Seq[*single] {
-	return func(yield func(*single) bool) {
+func carried(ctx context.Context) iter.Seq[*Lease] {
+	return func(yield func(*Lease) bool) {
 		h, _ := ctx.Value(heldKey{}).(*heldLeases)
 		for ; h != nil; h = h.outer {
-			if s := h.lease.part; s != nil && !yield(s) { // parts of All are carried beside it
+			if h.lease.all == nil && !yield(h.lease) { // parts of All are carried beside it
 				return
 			}
 		}
@@ -61,11 +60,11 @@ func carried(ctx context.Context) iter.Seq[*single] {
 
 // heldOf yields the live leases in ctx of the same name and kind at the same
 // client.
-func (l *Lock) heldOf(ctx context.Context) iter.Seq[*single] {
-	return func(yield func(*single) bool) {
+func (l *Lock) heldOf(ctx context.Context) iter.Seq[*Lease] {
+	return func(yield func(*Lease) bool) {
 		for s := range carried(ctx) {
 			o := s.lock
-			if o.c == l.c && o.queue == l.queue && o.kind == l.kind && s.err() == nil && !yield(s) {
+			if o.c == l.c && o.cfg.queue == l.cfg.queue && o.cfg.kind == l.cfg.kind && s.Err() == nil && !yield(s) {
 				return
 			}
 		}
@@ -79,8 +78,8 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 		return l.allHeld(ctx)
 	}
 	for lease := range l.heldOf(ctx) {
-		if lease.exclusive() || !l.exclusive() {
-			return &lease.lease, true
+		if lease.Exclusive() || !l.cfg.exclusive() {
+			return lease, true
 		}
 	}
 	return nil, false
@@ -91,18 +90,8 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 // carries them. Of [All] there are the parts. A lock that [Sticky] keeps without a lease is not held, and a
 // place in line is none. What it returns may have ended by the time that it is looked at.
 func (c *Client) Leases(name string) (leases []*Lease) {
-	q := c.queue(c.cfg.prefix + name)
-	defer q.leave()
-	var live []*single
-	q.each(func(t *ticket) {
-		t.judge(c.d.Now())
-		live = append(live, t.leases...)
-	})
-	slices.SortFunc(live, func(a, b *single) int {
-		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.token(), b.token()))
-	})
-	for _, l := range live {
-		leases = append(leases, &l.lease)
+	for _, l := range c.e.leases(c.cfg.prefix + name) {
+		leases = append(leases, leaseOf(l))
 	}
 	return leases
 }
@@ -111,7 +100,7 @@ func (c *Client) Leases(name string) (leases []*Lease) {
 func (l *Lock) allHeld(ctx context.Context) (*Lease, bool) {
 	h, _ := ctx.Value(heldKey{}).(*heldLeases)
 	for ; h != nil; h = h.outer {
-		if w := h.lease.all; w != nil && w.holds(l) {
+		if h.lease.all != nil && h.lease.holds(l) {
 			return h.lease, true
 		}
 	}
@@ -128,46 +117,61 @@ func (*upgrade) Error() string {
 func (*upgrade) Unwrap() error { return ErrDeadlock }
 
 // enterOpen is enter for an acquire that begins: it refuses what can never succeed.
-func (l *Lock) enterOpen(ctx context.Context) (*single, error) {
+func (l *Lease) enterOpen(ctx context.Context) (nested bool, err error) {
+	e := l.lock.c.e
 	switch {
-	case l.err != nil:
-		return nil, l.err
+	case l.lock.err != nil:
+		return false, l.lock.err
 	case ctx.Err() != nil:
-		return nil, l.c.endOfWait(ctx)
-	case l.c.ctx.Err() != nil:
-		return nil, ErrClosed
+		return false, e.endOfWait(ctx)
+	case e.context().Err() != nil:
+		return false, ErrClosed
 	}
 	return l.enter(ctx)
 }
 
 // enter decides what an acquire means for a context that may hold the lock
-// already: another lease of the same grant, ErrDeadlock, or (nil, nil), an
+// already: another lease of the same grant, ErrDeadlock, or (false, nil), an
 // acquire like any other. Permits of one holder add up: only what can never fit
 // beside them is a deadlock.
-func (l *Lock) enter(ctx context.Context) (*single, error) {
-	units := l.units
-	var seen []*grant // nested leases have no units of their own
-	for lease := range l.heldOf(ctx) {
-		nested, has := lease.nest(ctx, l)
+func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
+	want := &l.lock.cfg
+	units := want.units
+	var seen []*Lease // nested leases have no units of their own
+	for lease := range l.lock.heldOf(ctx) {
+		nested, has := l.nestIn(lease)
 		switch {
-		case nested != nil:
-			return nested, nil
+		case nested:
+			return true, nil
 		case has == 0:
 			continue // it was lost just now
 		}
 		switch {
-		case l.kind == driver.RWMutex && l.exclusive() && !lease.exclusive():
-			return nil, &upgrade{}
-		case l.kind == driver.Mutex || l.kind == driver.RWMutex || l.kind == driver.Election:
-			return nil, ErrDeadlock
+		case want.kind == driver.RWMutex && want.exclusive() && !lease.Exclusive():
+			return false, &upgrade{}
+		case want.kind == driver.Mutex || want.kind == driver.RWMutex || want.kind == driver.Election:
+			return false, ErrDeadlock
 		}
-		if slices.Contains(seen, lease.g) {
+		if slices.ContainsFunc(seen, func(s *Lease) bool { return s.part.isBeside(&lease.part) }) {
 			continue
 		}
-		seen = append(seen, lease.g)
-		if units += has; units > max(l.capacity, lease.t.req.Capacity) {
-			return nil, ErrDeadlock
+		seen = append(seen, lease)
+		if units += has; units > max(want.capacity, lease.part.capacity()) {
+			return false, ErrDeadlock
 		}
 	}
-	return nil, nil
+	return false, nil
+}
+
+// nestIn makes it another lease of the grant of outer. Events of both have one ID.
+func (l *Lease) nestIn(outer *Lease) (ok bool, has int64) {
+	if l.by == nil {
+		return outer.part.nest(&l.part)
+	}
+	own := l.by.id
+	l.by.id = outer.by.id
+	if ok, has = outer.part.nest(&l.part); !ok {
+		l.by.id = own
+	}
+	return ok, has
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/oneline"
+	"github.com/interlock-go/interlock/internal/record"
 )
 
 // Member is somebody who holds a lock or waits for it. Texts that are longer than any client of this
@@ -49,15 +51,15 @@ type Queue struct {
 }
 
 func (c *Client) inspect(q driver.Queue) Queue {
-	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized, Holders: []Member{}, Waiters: []Member{}}
-	age := c.d.Now().Sub(q.Read)
+	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: oneline.Cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized, Holders: []Member{}, Waiters: []Member{}}
+	age := c.e.driver().Now().Sub(q.Read)
 	now := time.Now()
-	if left, why := c.paused(); why != nil {
+	if left, why := c.e.paused(); why != nil {
 		out.Paused = now.Add(left)
 	}
 	for _, m := range q.Members {
 		member := Member{
-			ID: cut(m.ID, driver.MaxOwner), Owner: cut(m.Owner, driver.MaxOwner), Note: cut(m.Note, driver.MaxNote), Units: m.Units, Token: m.Token << tokenBits,
+			ID: oneline.Cut(m.ID, driver.MaxOwner), Owner: oneline.Cut(m.Owner, driver.MaxOwner), Note: oneline.Cut(m.Note, driver.MaxNote), Units: m.Units, Token: m.Token << tokenBits,
 			Since: dated(m.Since), Fixed: m.Fixed, At: m.At, Foreign: m.Foreign,
 		}
 		if m.Fixed || !m.Foreign {
@@ -100,7 +102,7 @@ func (a Admin) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error
 			return
 		}
 		var left error // is said last: what cannot be read hides no other
-		for q, err := range a.c.d.Queues(ctx, a.c.cfg.prefix+prefix) {
+		for q, err := range a.c.e.driver().Queues(ctx, a.c.cfg.prefix+prefix) {
 			if left = err; err != nil {
 				break
 			}
@@ -110,7 +112,7 @@ func (a Admin) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error
 				}
 				late = late[1:]
 			}
-			if isReserved(q.Name) {
+			if record.IsReserved(q.Name) {
 				continue
 			}
 			out := a.c.inspect(q)
@@ -146,7 +148,7 @@ func (a Admin) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, erro
 	return func(yield func(Stored, error) bool) {
 		var all []Stored
 		var left error // as in Queues
-		for key, err := range a.c.d.Cells(ctx, a.c.cfg.prefix+prefix) {
+		for key, err := range a.c.e.driver().Cells(ctx, a.c.cfg.prefix+prefix) {
 			if left = err; err != nil {
 				break
 			}
@@ -257,7 +259,7 @@ func (c *Client) look(ctx context.Context, name string) (driver.Queue, error) {
 
 func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 	err = v.request(ctx, func(ctx context.Context) (err error) {
-		q, err = v.c.d.Follow(ctx, v.key, "")
+		q, err = v.c.e.driver().Follow(ctx, v.key, "")
 		return err
 	})
 	return q, err
@@ -266,7 +268,7 @@ func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 // follow reads a queue as soon as it differs from the state with version after.
 func (v cell) follow(ctx context.Context, after string) (q driver.Queue, err error) {
 	err = v.retry(ctx, func(ctx context.Context) (err error) {
-		q, err = v.c.d.Follow(ctx, v.key, after)
+		q, err = v.c.e.driver().Follow(ctx, v.key, after)
 		return err
 	})
 	return q, err

@@ -22,7 +22,7 @@ func TestNoSessionIsGivenWrongArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s, err := c.session(t.Context())
+	s, err := c.e.session(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func TestACrowdComesSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took, more = 10 * time.Millisecond, 20
 		ctx := t.Context()
-		q := &queue{c: &Client{ctx: t.Context()}}
+		q := &queue{e: &engine{ctx: t.Context()}}
 		q.refs.Add(1)
 		var mu sync.Mutex
 		var came []int
 		join := func(ctx context.Context, n int) {
-			answered, err := q.joins.begin(ctx, q, &ticket{q: q})
+			answered, err := q.joins.begin(ctx, q, &ticket{q: q}, nil)
 			if err != nil {
 				return
 			}
@@ -173,15 +173,15 @@ func TestNoTicketIsListedForASessionThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ended := c.sess.Load()
+	ended := c.e.sess.Load()
 	ended.over(driver.ErrSession)
-	q := c.queue("q")
+	q := c.e.queue("q")
 	defer q.leave()
-	k := c.Mutex("q").ticketAs(q, newID())
-	if err := q.list(k, ended); !errors.Is(err, driver.ErrSession) || c.tickets.Load() != 0 {
-		t.Errorf("%v; %d tickets are listed", err, c.tickets.Load())
+	k := q.ticketAs(&c.Mutex("q").cfg.request, newID())
+	if err := q.list(k, ended); !errors.Is(err, driver.ErrSession) || c.e.tickets.Load() != 0 {
+		t.Errorf("%v; %d tickets are listed", err, c.e.tickets.Load())
 	}
-	if err := k.enroll(t.Context()); err != nil || k.sess == ended {
+	if err := k.enroll(t.Context(), nil); err != nil || k.sess == ended {
 		t.Errorf("%v; it is of the session that has ended: %v", err, k.sess == ended)
 	}
 	k.drop()
@@ -194,13 +194,13 @@ func TestATicketThatLeavesMakesRoomForAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	q := c.queue("q")
+	q := c.e.queue("q")
 	defer q.leave()
-	k := c.Mutex("q").ticketAs(q, newID())
-	if err := k.enroll(t.Context()); err != nil {
+	k := q.ticketAs(&c.Mutex("q").cfg.request, newID())
+	if err := k.enroll(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.joins.begin(t.Context(), q, k); err != nil || q.joins.joined != 1 {
+	if _, err := q.joins.begin(t.Context(), q, k, nil); err != nil || q.joins.joined != 1 {
 		t.Fatalf("%v; %d have joined", err, q.joins.joined)
 	}
 	if k.drop(); q.joins.joined != 0 {
@@ -219,9 +219,9 @@ func TestNoFunctionOfDoStartsOnceCloseHasBegun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.closing.Store(true)
+	c.e.closing.Store(true)
 	err = lease.do(t.Context(), func(context.Context) error { t.Error("it has started"); return nil })
-	if c.closing.Store(false); !errors.Is(err, ErrClosed) {
+	if c.e.closing.Store(false); !errors.Is(err, ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
 }

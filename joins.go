@@ -27,7 +27,7 @@ const (
 
 // begin waits until the Join of a ticket may be sent. Unless it returns an error, answered is to be called
 // when that has an answer, and end when the ticket is held, or has left.
-func (j *joins) begin(ctx context.Context, q *queue, t *ticket) (answered func(), err error) {
+func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by holder) (answered func(), err error) {
 	q.mu.Lock()
 	if j.joined < crowded && j.coming.Len() == 0 {
 		j.joined++
@@ -39,13 +39,13 @@ func (j *joins) begin(ctx context.Context, q *queue, t *ticket) (answered func()
 	at := j.coming.PushBack(turn)
 	j.admit()
 	q.unlock()
-	callerOf(ctx).waits()
+	waits(by)
 	var slow bool
 	select {
 	case slow = <-turn:
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-q.c.ctx.Done():
+	case <-q.e.ctx.Done():
 		err = ErrClosed
 	}
 	q.mu.Lock()

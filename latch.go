@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 // Latch is a count that goes down to zero, and many who wait for that: for n
@@ -90,7 +91,7 @@ func (l *Latch) Reset(ctx context.Context) error {
 func count(c driver.Cell) (int64, error) {
 	n, err := strconv.ParseInt(string(c.Value), 10, 64)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("the stored count %q is not a number", cut(c.Value, 20))
+		return 0, fmt.Errorf("the stored count %q is not a number", oneline.Cut(c.Value, 20))
 	}
 	return n, nil
 }

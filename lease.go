@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -17,12 +16,10 @@ import (
 // A lease has parts, which are leases too. The lease of one lock is its own part; the lease of [All] has one for
 // each lock.
 type Lease struct {
-	part *single // of one lock
+	lock *Lock
+	part single  // of one lock
 	all  *whole  // of All; else nil
-
-	mu       sync.Mutex
-	released chan struct{} // nil before the release, then underWay, or what calls wait for that came meanwhile, then isOver
-	result   error         // of the release
+	by   *caller // for events; nil without observers
 }
 
 // parts are the leases that it consists of, in the order of the arguments of All.
@@ -30,8 +27,11 @@ func (l *Lease) parts() []*single {
 	if l.all != nil {
 		return l.all.parts()
 	}
-	return []*single{l.part}
+	return []*single{&l.part}
 }
+
+// leaseOf is the lease that has a part.
+func leaseOf(p *single) *Lease { return p.holder().(holding).Lease }
 
 func (l *Lease) any(is func(*single) bool) bool { return slices.ContainsFunc(l.parts(), is) }
 
@@ -40,7 +40,7 @@ func (l *Lease) fail(op string, err error) error { return failed(op, l.Name(), e
 // failPart is the error of an operation on a part, with its name if there are several.
 func (l *Lease) failPart(op string, p *single, err error) error {
 	if l.all != nil {
-		err = ofPart(p.t.name, err)
+		err = ofPart(leaseOf(p).Name(), err)
 	}
 	return l.fail(op, err)
 }
@@ -50,7 +50,7 @@ func (l *Lease) failPart(op string, p *single, err error) error {
 // released ends the whole lease.
 func (l *Lease) Parts() (parts []*Lease) {
 	for _, p := range l.parts() {
-		parts = append(parts, &p.lease)
+		parts = append(parts, leaseOf(p))
 	}
 	return parts
 }
@@ -61,7 +61,7 @@ func (l *Lease) ID() string {
 	if l.all != nil {
 		return ""
 	}
-	return leaseID(l.part.t.req.ID, l.part.g.number)
+	return l.part.id()
 }
 
 // Token is the fencing token: 0 < t < 1<<63. For exclusive leases of one name
@@ -81,7 +81,7 @@ func (l *Lease) BackendToken() uint64 {
 	if l.all != nil {
 		return 0
 	}
-	return l.part.t.tk.Token
+	return l.part.backendToken()
 }
 
 // Exclusive reports whether nobody else can hold any part of the lock: a
@@ -92,12 +92,7 @@ func (l *Lease) Exclusive() bool {
 }
 
 // Name is the lock's name, without the client's prefix.
-func (l *Lease) Name() string {
-	if l.all != nil {
-		return l.all.lock.name
-	}
-	return l.part.t.name
-}
+func (l *Lease) Name() string { return l.lock.Name() }
 
 // Deadline is when the lease is lost unless it is renewed before. It moves
 // with every renewal. That of [All] is the earliest of its parts.
@@ -109,10 +104,7 @@ func (l *Lease) Deadline() time.Time {
 func (l *Lease) left() time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, p := range l.parts() {
-		p.t.q.mu.Lock()
-		deadline := p.t.deadline
-		p.t.q.unlock()
-		least = min(least, deadline.Sub(p.t.c.d.Now()))
+		least = min(least, p.left())
 	}
 	return least
 }
@@ -155,7 +147,7 @@ func (l *Lease) Err() error {
 // unfinished: what the lock protects may be half changed. It is known with the
 // option ReportDeath.
 func (l *Lease) Inherited() bool {
-	return l.any(func(p *single) bool { return p.g.inherited })
+	return l.any((*single).wasInherited)
 }
 
 // Revoked is closed when somebody asks for the lock (see [Admin.Revoke]). It
@@ -174,11 +166,31 @@ func (l *Lease) Revoked() <-chan struct{} {
 func (l *Lease) Liveness() []*os.File {
 	var files []*os.File // each session's once
 	for _, p := range l.parts() {
-		for _, f := range p.t.sess.s.Liveness {
+		for _, f := range p.liveness() {
 			if !slices.Contains(files, f) {
 				files = append(files, f)
 			}
 		}
 	}
 	return files
+}
+
+// Release gives the lock up: first the bound contexts end, then the next
+// waiter is served. It takes no context: it is repeated until the backend has
+// confirmed it or the lease has run out; for a lease of ExpiresAfter, for one TTL at most.
+// That of a lease that was evicted takes as long. It returns an error that wraps
+// ErrLost if the lock was no longer held, or had run out before the backend
+// confirmed it, also if Close has released it before; calling it again returns the same. The parts of a lease of
+// [All] are released in the reverse of the order in which they were acquired, those of each client
+// beside those of others; the error names those that were lost.
+func (l *Lease) Release() error { return l.release(true) }
+
+// abort is Release for work that may be half done: the next holder is told.
+func (l *Lease) abort() error { return l.release(false) }
+
+func (l *Lease) release(clean bool) error {
+	if l.all != nil {
+		return l.fail("release", l.all.release(clean))
+	}
+	return l.fail("release", l.part.release(clean))
 }

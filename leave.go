@@ -32,7 +32,7 @@ func (t *ticket) abandon() (was ticketState) {
 	case !t.sent:
 		t.q.forget(t)
 	default:
-		left := t.givenBack(t.c.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
+		left := t.givenBack(t.e.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
 		if was != ticketJoining {
 			t.left = left
 		}
@@ -53,7 +53,7 @@ func (t *ticket) awaitAbandoned() {
 	left := t.left
 	t.q.unlock()
 	if left != nil {
-		t.await(left, farewell)
+		t.e.await(left, farewell)
 	}
 }
 
@@ -68,7 +68,7 @@ func (t *ticket) patience() driver.Instant {
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	if t.req.Hold > 0 { // it may last for days
-		return min(t.deadline, t.c.d.Now().Add(t.sess.ttl))
+		return min(t.deadline, t.e.d.Now().Add(t.sess.ttl))
 	}
 	return t.end.Add(-t.sess.margin)
 }
@@ -76,24 +76,24 @@ func (t *ticket) patience() driver.Instant {
 // awaitLeft waits for leaveLost, as long as a Release of a lease that is held would: a program
 // may end after that, and a ticket that was evicted would keep others out until its end.
 func (t *ticket) awaitLeft(left <-chan struct{}) {
-	t.await(left, max(0, t.patience().Sub(t.c.d.Now())))
+	t.e.await(left, max(0, t.patience().Sub(t.e.d.Now())))
 }
 
 // await waits for at most the given time until the ticket has left.
-func (t *ticket) await(left <-chan struct{}, limit time.Duration) {
+func (e *engine) await(left <-chan struct{}, limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-left:
 	case <-timer.C:
-	case <-t.c.ctx.Done(): // Close waits for it
+	case <-e.ctx.Done(): // Close waits for it
 	}
 }
 
 // givenBack is giveBack in the background; the result is closed when that is done.
 func (t *ticket) givenBack(end driver.Instant, clean bool) <-chan struct{} {
 	left := make(chan struct{})
-	t.c.background(func() {
+	t.e.background(func() {
 		defer close(left)
 		t.giveBack(end, clean)
 	})
@@ -114,7 +114,7 @@ func (t *ticket) leave(clean bool) error {
 	t.q.mu.Lock()
 	var keep time.Duration
 	if t.keep != 0 {
-		keep = t.keep.Sub(t.c.d.Now())
+		keep = t.keep.Sub(t.e.d.Now())
 	}
 	clean = clean && !t.unseen(ticketHeld)
 	t.q.unlock()
@@ -145,7 +145,7 @@ func (t *ticket) part(call func(context.Context, driver.Session) error) error {
 // unconfirmed is why a ticket was not given back in time, and what was said last: ErrLost if
 // the lease has run out meanwhile.
 func (t *ticket) unconfirmed(last error) error {
-	now := t.c.d.Now()
+	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	last = public(last)
@@ -167,12 +167,12 @@ var errNotTried = errors.New("this process stood still")
 func (t *ticket) expire() {
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	if t.c.closing.Load() {
+	if t.e.closing.Load() {
 		t.q.forget(t)
 		return
 	}
 	t.spend()
-	t.c.reaper.lookAt(t.end)
+	t.e.reaper.lookAt(t.end)
 }
 
 // released is written before a ticket goes back and read after one is granted:
@@ -189,7 +189,7 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 	b := backoff.Backoff{Most: min(t.sess.ttl/12, time.Second)}
 	var last error
 	for first := true; ; first = false {
-		left := limit.Sub(t.c.d.Now())
+		left := limit.Sub(t.e.d.Now())
 		if left <= 0 {
 			return t.unconfirmed(last)
 		}
@@ -204,11 +204,11 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 			return err
 		case isGone(err) || isSessionOver(err):
 			return err
-		case driver.IsPermanent(err) && t.c.isClosed():
+		case driver.IsPermanent(err) && t.e.isClosed():
 			return ErrClosed // the end of its session has released it
 		}
 		last = err
-		left = limit.Sub(t.c.d.Now())
+		left = limit.Sub(t.e.d.Now())
 		time.Sleep(min(b.Next(), max(left/2, lastTries)))
 	}
 }
@@ -224,8 +224,8 @@ func (t *ticket) exchange(ctx context.Context, limit time.Duration, call func(co
 	sess := t.sess
 	if t.req.Hold > 0 {
 		var err error
-		if sess, err = t.c.session(bounded); err != nil {
-			if sess = t.c.sess.Load(); sess == nil {
+		if sess, err = t.e.session(bounded, nil); err != nil {
+			if sess = t.e.sess.Load(); sess == nil {
 				return err
 			}
 		}

@@ -49,43 +49,39 @@ const (
 )
 
 // acquire gets a lease, in turn with other goroutines. handed says that the backend was not asked.
-func (q *queue) acquire(ctx context.Context, l *Lock, try bool) (lease *single, handed bool, err error) {
+func (q *queue) acquire(ctx context.Context, l *single, try bool) (handed bool, err error) {
 	q.mu.Lock()
-	n := q.lineOf(l)
+	n := q.lineOf(l.r)
 	if n.waiters.empty() && !n.driving {
-		if n.t != nil {
-			if lease := n.serve(ctx, l, q.c.d.Now()); lease != nil {
-				q.unlock()
-				return lease, true, nil
-			}
+		if n.t != nil && n.serve(l, q.e.d.Now()) {
+			q.unlock()
+			return true, nil
 		}
 		if old, ok := n.beginDriving(); ok {
 			q.unlock()
-			lease, err = n.drive(ctx, l, old, try)
-			return lease, false, err
+			return false, n.drive(ctx, l, old, try)
 		}
 	}
 	switch {
 	case try && n.shared && n.driving:
 		q.unlock() // the one who drives may have to wait, a try may not
-		lease, err = l.getTicket(ctx, q, true)
-		return lease, false, err
+		return false, q.acquireAlone(ctx, l, true)
 	case try:
 		q.unlock()
-		return nil, false, q.c.busy()
-	case q.c.closing.Load():
+		return false, q.e.busy()
+	case q.e.closing.Load():
 		q.unlock()
-		return nil, false, ErrClosed
+		return false, ErrClosed
 	}
-	w := q.c.spare.get(ctx, l)
+	w := q.e.spare.get(l)
 	if n.shared {
 		q.arrivals++
 		w.came = q.arrivals
 	}
 	n.waiters.push(w)
 	q.unlock()
-	q.c.waits(ctx)
-	step, over := l.beginWait(ctx, nil)
+	waits(l.by)
+	step, over := l.by.beginWait(ctx, "")
 	if done := step.Done(); done == nil {
 		<-w.ready
 	} else {
@@ -93,34 +89,33 @@ func (q *queue) acquire(ctx context.Context, l *Lock, try bool) (lease *single, 
 		case <-w.ready:
 		case <-done:
 			over()
-			return nil, false, n.giveUp(step, w, false)
+			return false, n.giveUp(step, w, false)
 		}
 	}
 	over()
 	switch {
 	case w.closed:
-		return nil, false, ErrClosed
-	case w.lease == nil:
+		return false, ErrClosed
+	case !w.served:
 		old := w.old
-		q.c.spare.put(w)
-		lease, err = n.drive(ctx, l, old, false)
-		return lease, false, err
+		q.e.spare.put(w)
+		return false, n.drive(ctx, l, old, false)
 	case ctx.Err() != nil: // both were ready: a cancelled context acquires nothing
-		return nil, false, n.giveUp(ctx, w, true)
+		return false, n.giveUp(ctx, w, true)
 	}
-	lease = w.lease
-	q.c.spare.put(w)
-	return lease, true, nil
+	q.e.spare.put(w)
+	return true, nil
 }
 
 // serve grants from the ticket at hand, if that can serve now.
-func (n *line) serve(ctx context.Context, l *Lock, now driver.Instant) *single {
+func (n *line) serve(l *single, now driver.Instant) bool {
 	t := n.t
 	if t == nil || n.writerWaits() || !t.usable(n, now) || !n.shared && t.live > 0 {
-		return nil
+		return false
 	}
 	n.idle = false
-	return t.newLease(ctx, l, now)
+	t.grant(l, now)
+	return true
 }
 
 // beginDriving lets the caller drive, after serve has failed, if nothing stands
@@ -144,10 +139,10 @@ func (n *line) serveNext() {
 	if n.waiters.empty() || n.driving {
 		return
 	}
-	now := n.q.c.d.Now()
+	now := n.q.e.d.Now()
 	for !n.waiters.empty() && !n.driving {
 		w := n.waiters.first
-		if w.lease = n.serve(w.ctx, w.lock, now); w.lease == nil {
+		if w.served = n.serve(w.lease, now); !w.served {
 			var ok bool
 			if w.old, ok = n.beginDriving(); !ok {
 				return
@@ -160,7 +155,7 @@ func (n *line) serveNext() {
 
 // drive obtains a ticket for the line, after giving back the old one, if any.
 // n.driving is set.
-func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*single, error) {
+func (n *line) drive(ctx context.Context, l *single, old *ticket, try bool) error {
 	if old != nil {
 		n.part(ctx, old)
 	}
@@ -171,7 +166,7 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*sing
 	q.unlock()
 	for {
 		var err error
-		t, err = l.obtain(ctx, q, n, t, try)
+		t, err = q.obtain(ctx, l, n, t, try)
 		cancelled := ctx.Err() != nil
 		if err == nil && cancelled {
 			err = context.Cause(ctx)
@@ -184,33 +179,33 @@ func (n *line) drive(ctx context.Context, l *Lock, old *ticket, try bool) (*sing
 			if gives {
 				t.awaitAbandoned()
 			}
-			return nil, err
+			return err
 		}
-		if t.judge(t.since); t.state != ticketHeld || q.c.closing.Load() { // it was lost just then
+		if t.judge(t.since); t.state != ticketHeld || q.e.closing.Load() { // it was lost just then
 			q.unlock()
 			t = nil
 			continue
 		}
-		lease := t.newLease(ctx, l, t.since)
+		t.grant(l, t.since)
 		n.t, n.asking, n.driving = t, nil, false
 		n.admit(t)
 		n.serveNext()
 		q.unlock()
-		return lease, nil
+		return nil
 	}
 }
 
 // part gives a ticket back that was taken, and waits for that, but not longer than ctx.
 func (n *line) part(ctx context.Context, t *ticket) {
 	left := make(chan struct{})
-	n.q.c.background(func() {
+	n.q.e.background(func() {
 		defer close(left)
 		_ = t.leave(true)
 	})
 	select {
 	case <-left:
 	case <-ctx.Done():
-	case <-n.q.c.ctx.Done():
+	case <-n.q.e.ctx.Done():
 	}
 }
 
@@ -245,13 +240,14 @@ func (n *line) admit(t *ticket) {
 	if !n.shared || n.waiters.empty() {
 		return
 	}
-	now, writer := n.q.c.d.Now(), n.q.firstWriter()
+	now, writer := n.q.e.d.Now(), n.q.firstWriter()
 	for w := n.waiters.first; w != nil && w.came < writer; w = n.waiters.first {
 		if !t.sound(now) || t.grants >= maxHandovers {
 			return
 		}
 		n.waiters.remove(w)
-		w.lease = t.newLease(w.ctx, w.lock, now)
+		t.grant(w.lease, now)
+		w.served = true
 		w.ready <- struct{}{}
 	}
 }
@@ -268,23 +264,23 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 	case n.asking != nil && n.asking.state == ticketJoining:
 		why = unanswered(ctx)
 	default:
-		why = q.c.endOfWait(ctx)
+		why = q.e.endOfWait(ctx)
 	}
 	switch {
 	case w.waiting:
 		n.waiters.remove(w)
 	case w.closed:
-	case w.lease != nil:
+	case w.served:
 		// What it was told of the last holder is for the next one to hear.
-		n.q.c.background(func() {
+		n.q.e.background(func() {
 			if !woken {
 				<-w.ready
 			}
-			_ = w.lease.lease.release(!w.lease.g.inherited)
+			_ = w.lease.release(!w.lease.g.inherited)
 		})
 	default:
 		if w.old != nil {
-			n.q.c.background(func() { _ = w.old.leave(true) })
+			n.q.e.background(func() { _ = w.old.leave(true) })
 		}
 		t := n.pending
 		n.pending = nil
@@ -313,8 +309,8 @@ func (n *line) pass(clean bool, now driver.Instant) (p parting) {
 	if clean && t.usable(n, now) {
 		if w := n.waiters.first; w != nil {
 			n.waiters.remove(w)
-			w.lease = t.newLease(w.ctx, w.lock, now)
-			p.next = w
+			t.grant(w.lease, now)
+			w.served, p.next = true, w
 			return p
 		}
 		if n.key.sticky && !t.wanted {
@@ -364,7 +360,7 @@ func (n *line) lost(t *ticket) {
 
 // recall gives back a ticket that has been idle for so long.
 func (n *line) recall(t *ticket, idle time.Duration) {
-	if n.t == t && n.idle && n.q.c.d.Now().Sub(n.idleSince) >= idle {
+	if n.t == t && n.idle && n.q.e.d.Now().Sub(n.idleSince) >= idle {
 		n.sendBack(t)
 	}
 }
@@ -375,7 +371,7 @@ func (n *line) sendBack(t *ticket) {
 		return // it was lost just now, and the line is about to be told
 	}
 	n.t, n.idle, n.driving = nil, false, true
-	n.q.c.background(func() { _ = n.giveBack(t, true) })
+	n.q.e.background(func() { _ = n.giveBack(t, true) })
 }
 
 // usable reports whether the ticket may serve another lease of the line, as far
@@ -394,7 +390,7 @@ func (t *ticket) usable(n *line, now driver.Instant) bool {
 
 // sound reports whether the ticket is held, and nothing is wrong with it or the client.
 func (t *ticket) sound(now driver.Instant) bool {
-	return t.state == ticketHeld && now < t.deadline && t.doubt == nil && !t.revoked && !t.c.closing.Load()
+	return t.state == ticketHeld && now < t.deadline && t.doubt == nil && !t.revoked && !t.e.closing.Load()
 }
 
 // writerWaits reports whether this client has a ticket for the writer's side,

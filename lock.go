@@ -12,21 +12,19 @@ import (
 // permits of a semaphore, a stripe, or several of these (see [All]). It is cheap to make, has no state, and may
 // be used by many goroutines.
 type Lock struct {
-	c        *Client
-	name     string // as the user knows it
-	queue    string // as the backend knows it
-	kind     driver.Kind
-	units    int64
-	capacity int64
-	cfg      lockConfig
-	wrong    error   // what With cannot mend
-	err      error   // why it cannot be acquired
-	parts    []*Lock // of All, which needs no more of the above than name and cfg; else nil
+	c     *Client
+	cfg   lockConfig
+	wrong error   // what With cannot mend
+	err   error   // why it cannot be acquired
+	parts []*Lock // of All, which needs no more of the above than the name and the time of Wait; else nil
 }
 
 func (c *Client) lock(kind driver.Kind, name string, units, capacity int64, opts []Option) *Lock {
-	l := &Lock{c: c, name: name, queue: c.cfg.prefix + name, kind: kind, units: units, capacity: capacity}
-	return l.With(opts...)
+	return (&Lock{c: c, cfg: c.wanted(kind, name, units, capacity)}).With(opts...)
+}
+
+func (c *Client) wanted(kind driver.Kind, name string, units, capacity int64) lockConfig {
+	return lockConfig{request: request{name: name, queue: c.cfg.prefix + name, kind: kind, units: units, capacity: capacity}}
 }
 
 // Mutex is a lock that one holds at a time.
@@ -38,7 +36,7 @@ func (c *Client) Mutex(name string, opts ...Option) *Lock {
 // at once. Users of one name must agree on their number: ErrMismatch. See
 // [Admin.SetPermits] for another number while they work.
 func (c *Client) Semaphore(name string, permits int64, opts ...Option) *Lock {
-	l := &Lock{c: c, name: name, queue: c.cfg.prefix + name, kind: driver.Semaphore, units: 1, capacity: permits}
+	l := &Lock{c: c, cfg: c.wanted(driver.Semaphore, name, 1, permits)}
 	if permits < 1 || permits > driver.RWCapacity {
 		l.wrong = fmt.Errorf("a semaphore of %d permits: 1 to %d are possible", permits, driver.RWCapacity)
 	}
@@ -54,8 +52,8 @@ func (l *Lock) With(opts ...Option) *Lock {
 	for _, o := range opts {
 		o(&n.cfg)
 	}
-	if n.cfg.weight != 0 && n.kind == driver.Semaphore {
-		n.units = n.cfg.weight
+	if n.cfg.weight != 0 && n.cfg.kind == driver.Semaphore {
+		n.cfg.units = n.cfg.weight
 	}
 	n.err = driver.Invalid(n.check())
 	return &n
@@ -63,7 +61,7 @@ func (l *Lock) With(opts ...Option) *Lock {
 
 // check finds what can never succeed.
 func (l *Lock) check() error {
-	if err := l.c.checkName(l.name); err != nil {
+	if err := l.c.checkName(l.cfg.name); err != nil {
 		return err
 	}
 	c := l.cfg
@@ -72,14 +70,14 @@ func (l *Lock) check() error {
 		return l.wrong
 	case c.err != nil:
 		return c.err
-	case c.weight != 0 && l.kind != driver.Semaphore:
+	case c.weight != 0 && c.kind != driver.Semaphore:
 		return fmt.Errorf("Weight(%d): only semaphores have permits", c.weight)
-	case l.units < 1 || l.units > l.capacity:
-		return fmt.Errorf("Weight(%d): the semaphore has %d permits", l.units, l.capacity)
+	case c.units < 1 || c.units > c.capacity:
+		return fmt.Errorf("Weight(%d): the semaphore has %d permits", c.units, c.capacity)
 	case len(c.note) > driver.MaxNote:
 		return fmt.Errorf("the note, or the value of a candidate, has %d bytes: at most %d are allowed", len(c.note), driver.MaxNote)
-	case c.sticky && l.kind != driver.Mutex && l.kind != driver.RWMutex:
-		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", l.kind)
+	case c.sticky && c.kind != driver.Mutex && c.kind != driver.RWMutex:
+		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", c.kind)
 	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0 || c.atMost > 0):
 		return errors.New("Sticky goes with none of StrictOrder, ExpiresAfter, AtLeast and AtMost")
 	case c.hold > 0 && c.atMost > 0:
@@ -93,16 +91,7 @@ func (l *Lock) check() error {
 }
 
 // Name is the lock's name, without the client's prefix.
-func (l *Lock) Name() string { return l.name }
-
-// exclusive reports whether its holder holds all there is.
-func (l *Lock) exclusive() bool { return l.units == l.capacity }
-
-// shares reports whether goroutines of this process may hand a ticket on.
-func (l *Lock) shares() bool {
-	return (l.kind == driver.Mutex || l.kind == driver.RWMutex) &&
-		!l.cfg.strict && l.cfg.hold == 0 && l.cfg.atLeast == 0 && l.cfg.atMost == 0
-}
+func (l *Lock) Name() string { return l.cfg.name }
 
 // Acquire waits until the lock is held. ctx bounds the wait only, not the
 // hold; while the backend cannot be reached it goes on trying. What the next try
@@ -134,74 +123,40 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquir
 func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	if l.parts != nil {
 		lease, err := l.acquireAll(ctx, try)
-		return lease, failed("acquire", l.name, err)
+		return lease, failed("acquire", l.cfg.name, err)
 	}
-	by := l.calledBy(ctx, try)
-	if by != nil {
-		ctx = by
-	}
-	lease, how, err := l.get(ctx, try)
+	lease := l.newLease(ctx, try)
+	how, err := lease.get(ctx, try)
 	switch {
 	case errors.Is(err, ErrMismatch):
 		err = l.disagreement(ctx, err)
 	case try && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		err = &unavailable{[]error{err}, said(err, callTimeout(l.c.cfg.ttl)).Error()}
+		err = outageOfTry(err, callTimeout(l.c.cfg.ttl))
 	}
-	err = failed("acquire", l.name, l.withHolders(ctx, err))
-	by.ends(how, lease, err)
+	err = failed("acquire", l.cfg.name, l.withHolders(ctx, err))
+	lease.by.ends(how, lease, err)
 	if err != nil {
 		return nil, err
 	}
-	return &lease.lease, nil
+	return lease, nil
+}
+
+// newLease makes a lease of the lock that is not held yet.
+func (l *Lock) newLease(ctx context.Context, try bool) *Lease {
+	lease := &Lease{lock: l, by: l.calledBy(ctx, try)}
+	lease.part.ofHolder(holding{lease}, &l.cfg.request)
+	return lease
 }
 
 // get acquires, and says how; "" if the context held the lock already.
-func (l *Lock) get(ctx context.Context, try bool) (lease *single, how EventKind, err error) {
-	if lease, err := l.enterOpen(ctx); lease != nil || err != nil {
-		return lease, "", err
+func (l *Lease) get(ctx context.Context, try bool) (how EventKind, err error) {
+	if nested, err := l.enterOpen(ctx); nested || err != nil {
+		return "", err
 	}
-	if try {
-		call := l.c.call(ctx)
-		defer call.Release()
-		ctx = call
+	if handed, err := l.lock.c.e.acquire(ctx, &l.part, try); handed || err != nil {
+		return EventHandedOver, err
 	}
-	q := l.c.queue(l.queue)
-	defer q.leave()
-	if !l.shares() {
-		lease, err := l.getTicket(ctx, q, try)
-		return lease, EventAcquired, err
-	}
-	lease, handed, err := q.acquire(ctx, l, try)
-	if handed {
-		return lease, EventHandedOver, err
-	}
-	return lease, EventAcquired, err
-}
-
-// getTicket acquires with a ticket of its own.
-func (l *Lock) getTicket(ctx context.Context, q *queue, try bool) (*single, error) {
-	for {
-		t, err := l.obtain(ctx, q, nil, nil, try)
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			t.giveUpPlace()
-			if ctx.Err() != nil || errors.Is(err, ErrDeadlock) {
-				t.awaitAbandoned()
-			}
-			return nil, err
-		}
-		var lease *single
-		t.judged(func() {
-			if t.state == ticketHeld && !t.c.closing.Load() { // else the process was stopped just then
-				lease = t.newLease(ctx, l, l.c.d.Now())
-			}
-		})
-		if lease != nil {
-			return lease, nil
-		}
-	}
+	return EventAcquired, nil
 }
 
 // Do acquires the lock, calls f and releases the lock when f has returned. The
@@ -221,7 +176,7 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 
 func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 	for i, p := range l.parts() {
-		if err := p.t.enterBody(); err != nil {
+		if err := p.enterBody(); err != nil {
 			l.leaveBodies(i)
 			_ = l.Release()
 			return l.fail("acquire", err)
@@ -245,7 +200,7 @@ func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 // leaveBodies notes for the first n parts that the function of Do has returned.
 func (l *Lease) leaveBodies(n int) {
 	for _, p := range l.parts()[:n] {
-		p.t.leaveBody()
+		p.leaveBody()
 	}
 }
 

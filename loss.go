@@ -9,7 +9,7 @@ import (
 
 // extend moves the deadline of a ticket that was renewed.
 func (t *ticket) extend(proof driver.Instant) {
-	now := t.c.d.Now()
+	now := t.e.d.Now()
 	t.q.mu.Lock()
 	t.judge(now)
 	if t.state == ticketHeld && !t.fixed() {
@@ -34,8 +34,9 @@ func (t *ticket) doubted(err error, since driver.Instant) {
 	heard := t.heard
 	t.q.unlock()
 	if len(leases) > 0 {
-		ago := about(t.c.d.Now().Sub(heard))
-		t.c.tell(EventInDoubt, leases, fmt.Errorf("the last answer came %v ago; %w", ago, public(err)))
+		ago := about(t.e.d.Now().Sub(heard))
+		why := fmt.Errorf("the last answer came %v ago; %w", ago, public(err))
+		t.e.tell(leases, func(by holder, at time.Time) { by.inDoubt(at, why) })
 	}
 }
 
@@ -62,18 +63,33 @@ func (t *ticket) giveUp(why error) {
 	t.lose(why, true)
 }
 
-// tell emits events that no caller waits for. It does so in the background: a
+// giveUp loses the lease, as one that was evicted.
+func (l *single) giveUp(why error) { l.t.giveUp(why) }
+
+// tell tells holders of what no caller waits for. It does so in the background: a
 // log that blocks must not delay the next loss.
-func (c *Client) tell(kind EventKind, leases []*single, err error) {
-	if !c.cfg.observed() || len(leases) == 0 {
+func (e *engine) tell(leases []*single, news func(by holder, at time.Time)) {
+	if !e.cfg.observed || len(leases) == 0 {
 		return
 	}
 	now := time.Now()
-	c.background(func() {
+	e.background(func() {
 		for _, l := range oneEach(leases) {
-			l.emit(Event{Kind: kind, Time: now, Err: err})
+			news(l.by, now)
 		}
 	})
+}
+
+// oneEach leaves one lease of each grant: leases that are nested in it have no news of their own.
+func oneEach(leases []*single) (of []*single) {
+	seen := map[*grant]bool{}
+	for _, l := range leases {
+		if !seen[l.g] {
+			seen[l.g] = true
+			of = append(of, l)
+		}
+	}
+	return of
 }
 
 // want notes that another ticket waits behind this one, and gives it back if it

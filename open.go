@@ -57,7 +57,7 @@ func notOpen(err error) error {
 	if err = public(err); driver.IsPermanent(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &unavailable{[]error{err}, err.Error()}
+	return unavailableSince(err)
 }
 
 // passesWithin is for how long a server that is not ready is asked again.
@@ -125,7 +125,7 @@ func Check(ctx context.Context, url string, opts ...ClientOption) ([]Finding, er
 
 // Driver is what the client works on, for [New] of a driver over drivers, such as quorumlock.New. It stays
 // the client's own: its Close does nothing.
-func (c *Client) Driver() driver.Driver { return lent{c.d} }
+func (c *Client) Driver() driver.Driver { return lent{c.e.driver()} }
 
 type lent struct{ driver.Driver }
 

@@ -60,20 +60,13 @@ func Observe(f func(context.Context, Event)) ClientOption {
 type Option func(*lockConfig)
 
 type lockConfig struct {
-	wait        time.Duration
-	waits       bool // wait is set
-	hold        time.Duration
-	atLeast     time.Duration
-	atMost      time.Duration // 0: for as long as its holder wants
-	weight      int64
-	reentrant   bool
-	reportDeath bool
-	sticky      bool
-	strict      bool
-	names       bool      // the holders of a busy lock
-	breaks      []*Client // with which deadlocks are looked for; nil: they are not
-	note        string
-	err         error
+	request
+	wait   time.Duration
+	waits  bool // wait is set
+	weight int64
+	names  bool      // the holders of a busy lock
+	breaks []*Client // with which deadlocks are looked for; nil: they are not
+	err    error
 }
 
 // Wait bounds how long an acquire waits; then ErrBusy. It never bounds how

@@ -7,21 +7,13 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Work that goes on though its lease was lost overruns. Work is what a context of [Lease.Bind] was
-// made for, from Bind until the call of the function that Bind has returned: so also a function of
-// [Lock.Do], until it has returned. Release ends it too, for then the holder says that it is done.
+// Work that goes on though its lease was lost overruns. Work is what a context was bound for, until its function
+// was called: so also a function of Do, until it has returned. Release ends it too, for then the holder says that it is done.
 // Work gets the margin of the lease for stopping, from the moment at which this process has noticed
 // the loss: a tenth of the TTL, and a second at most. What has ended by then does not overrun.
 //
 // A lease that overruns has a goroutine, which tells of it, and its ticket has another, which
 // keeps a record at the backend (see record).
-
-// Overruns is how many leases were lost though work goes on under them: a function of [Lock.Do], or
-// a context of [Lease.Bind] whose function was not called. Work that ends within a tenth of the TTL,
-// or a second if that is shorter, is not counted. The resource that it works on has to refuse it, if
-// it checks tokens. Events of the kind [EventOverrun] tell of each, and [Admin.Queues] of those of
-// all clients. It is 0 once the client is being closed.
-func (c *Client) Overruns() int { return int(c.overruns.Load()) }
 
 // enterWork is called for a part of All when a context is bound for work.
 func (l *single) enterWork() {
@@ -52,7 +44,7 @@ func (l *single) workEnds() {
 
 // forsake is release for a part of All that is given up though its holder works on.
 func (l *single) forsake(why error) {
-	_ = l.lease.abort()
+	_ = l.release(false)
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	if l.works > 0 {
@@ -82,20 +74,20 @@ func (l *single) overrun(why error) {
 	}
 	over := make(chan struct{})
 	l.late = over
-	since := min(l.t.c.d.Now(), l.t.deadline) // a process that was stopped notices the loss late
-	l.t.c.background(func() { l.overruns(over, since, why) })
+	since := min(l.t.e.d.Now(), l.t.deadline) // a process that was stopped notices the loss late
+	l.t.e.background(func() { l.overruns(over, since, why) })
 }
 
 // overruns tells of the overrun of a lease, each TTL, until it ends, or the client is closed.
 func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error) {
-	t, c := l.t, l.t.c
+	t, e := l.t, l.t.e
 	timer := time.NewTimer(l.grace())
 	defer timer.Stop()
 	ends := func() bool {
 		select {
 		case <-over:
 			return true
-		case <-c.ctx.Done():
+		case <-e.ctx.Done():
 			return true
 		case <-timer.C:
 			return false
@@ -104,22 +96,19 @@ func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error)
 	if ends() {
 		return
 	}
-	c.overruns.Add(1)
+	e.late.Add(1)
 	stop := t.record(l.token(), since)
-	tell := func(err error) {
-		l.emit(Event{Kind: EventOverrun, Took: c.d.Now().Sub(since), Err: err})
-	}
 	for {
-		tell(why)
+		l.by.overruns(e.d.Now().Sub(since), why)
 		timer.Reset(t.sess.ttl)
 		if ends() {
 			break
 		}
 	}
 	stop()
-	c.overruns.Add(-1)
-	if c.ctx.Err() == nil {
-		tell(nil)
+	e.late.Add(-1)
+	if e.ctx.Err() == nil {
+		l.by.overruns(e.d.Now().Sub(since), nil)
 	}
 }
 

@@ -41,7 +41,7 @@ func (a Admin) UnsetPermits(ctx context.Context, name string) error {
 func (c *Client) resize(ctx context.Context, op, name string, permits int64) error {
 	v := c.named(name)
 	err := v.request(ctx, func(ctx context.Context) error {
-		return c.d.Resize(ctx, v.key, permits)
+		return c.e.driver().Resize(ctx, v.key, permits)
 	})
 	if errors.Is(err, ErrMismatch) {
 		err = fmt.Errorf("%w: only a semaphore has permits", err)
@@ -49,24 +49,22 @@ func (c *Client) resize(ctx context.Context, op, name string, permits int64) err
 	return v.fail(op, err)
 }
 
-// asSet is the lock, as its program made it, with the number of permits that is set for its name, after
-// ErrMismatch. With none set it is the lock itself, if it would be no mismatch by now. Nil: that is not why
-// it is one.
-func (l *Lock) asSet(ctx context.Context) (as *Lock, set bool, err error) {
-	if l.kind != driver.Semaphore {
-		return nil, false, nil
+// capacitySet is the number of permits that is set for the name, after ErrMismatch. With none set it is the lock's own number,
+// if that would be no mismatch by now. 0: that is not why it is one.
+func (h holding) capacitySet(ctx context.Context) (capacity int64, set bool, err error) {
+	own := &h.lock.cfg
+	if own.kind != driver.Semaphore {
+		return 0, false, nil
 	}
-	q, err := l.c.look(ctx, l.name)
-	same := len(q.Members) == 0 || q.Kind == l.kind && q.Capacity == l.capacity
+	q, err := h.lock.c.look(ctx, own.name)
+	same := len(q.Members) == 0 || q.Kind == own.kind && q.Capacity == own.capacity
 	switch {
 	case err != nil || !q.Resized && !same:
-		return nil, false, err
-	case !q.Resized || q.Capacity == l.capacity:
-		return l, q.Resized, nil
-	case l.units > q.Capacity:
-		return nil, true, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, l.units)
+		return 0, false, err
+	case !q.Resized || q.Capacity == own.capacity:
+		return own.capacity, q.Resized, nil
+	case own.units > q.Capacity:
+		return 0, true, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, own.units)
 	}
-	n := *l
-	n.capacity = q.Capacity
-	return &n, true, nil
+	return q.Capacity, true, nil
 }

@@ -11,15 +11,15 @@ import (
 // queue is all that this client has in one queue of the backend: its tickets with their leases, the goroutines that
 // wait for one of these (line), and the tickets that are still to join (joins).
 //
-// One mutex guards all of it. A method of these types that does not lock it is called with it. Client.mu and that of
+// One mutex guards all of it. A method of these types that does not lock it is called with it. The mutexes of the engine and of
 // whole may be locked under it, and no call of the backend or of the user is made under it: what follows from a
 // change and makes such a call, or locks again, is put off by then, and done by unlock.
 //
 // A ticket is listed here if and only if the backend may have it.
 type queue struct {
-	c    *Client
+	e    *engine
 	name string       // as the backend knows it
-	refs atomic.Int32 // of calls and tickets; without any it is not in Client.queues
+	refs atomic.Int32 // of calls and tickets; without any it is not in engine.queues
 
 	mu       sync.Mutex
 	effects  []func()
@@ -32,18 +32,18 @@ type queue struct {
 }
 
 // queue finds or makes the queue of a name. leave is to be called once for it.
-func (c *Client) queue(name string) *queue {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.queues[name]
+func (e *engine) queue(name string) *queue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := e.queues[name]
 	if q == nil {
-		if n := len(c.unused); n > 0 {
-			q, c.unused = c.unused[n-1], c.unused[:n-1]
+		if n := len(e.unused); n > 0 {
+			q, e.unused = e.unused[n-1], e.unused[:n-1]
 		} else {
-			q = &queue{c: c}
+			q = &queue{e: e}
 		}
 		q.name = name
-		c.queues[name] = q
+		e.queues[name] = q
 	}
 	q.refs.Add(1)
 	return q
@@ -59,30 +59,30 @@ func (q *queue) leave() {
 	if q.refs.Add(-1) > 0 {
 		return
 	}
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
-	if q.refs.Load() == 0 && q.c.queues[q.name] == q { // nobody has found it meanwhile
-		delete(q.c.queues, q.name)
-		if len(q.c.unused) < mostUnused {
-			q.c.unused = append(q.c.unused, q)
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	if q.refs.Load() == 0 && q.e.queues[q.name] == q { // nobody has found it meanwhile
+		delete(q.e.queues, q.name)
+		if len(q.e.unused) < mostUnused {
+			q.e.unused = append(q.e.unused, q)
 		}
 	}
 }
 
 // allQueues are those that have tickets, and perhaps others.
-func (c *Client) allQueues() []*queue {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]*queue, 0, len(c.queues))
-	for _, q := range c.queues {
+func (e *engine) allQueues() []*queue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]*queue, 0, len(e.queues))
+	for _, q := range e.queues {
 		all = append(all, q)
 	}
 	return all
 }
 
 // eachTicket calls f for each ticket of the client, with the mutex of its queue held.
-func (c *Client) eachTicket(f func(*ticket)) {
-	for _, q := range c.allQueues() {
+func (e *engine) eachTicket(f func(*ticket)) {
+	for _, q := range e.allQueues() {
 		q.each(f)
 	}
 }
@@ -99,8 +99,8 @@ func (q *queue) each(f func(*ticket)) {
 }
 
 // ticket finds a ticket of this client; nil if there is none.
-func (c *Client) ticket(queue, id string) *ticket {
-	q := c.queue(queue)
+func (e *engine) ticket(queue, id string) *ticket {
+	q := e.queue(queue)
 	defer q.leave()
 	q.mu.Lock()
 	defer q.unlock()
@@ -149,7 +149,7 @@ func (q *queue) list(t *ticket, sess *session) error {
 	}
 	q.last = t
 	q.refs.Add(1)
-	q.c.tickets.Add(1)
+	q.e.tickets.Add(1)
 	if t.req.Kind == driver.RWMutex && t.req.Units == t.req.Capacity {
 		q.arrivals++
 		t.writer, t.came = true, q.arrivals
@@ -176,7 +176,7 @@ func (q *queue) forget(t *ticket) {
 	t.listed, t.prev, t.next = false, nil, nil
 	q.uncount(t)
 	q.joins.end(t)
-	q.c.hush(q.c.tickets.Add(-1))
+	q.e.hush(q.e.tickets.Add(-1))
 	q.leave()
 }
 
@@ -199,9 +199,9 @@ func (q *queue) firstWriter() uint64 {
 	return ^uint64(0)
 }
 
-// lineOf finds or makes the line in which goroutines wait for this lock.
-func (q *queue) lineOf(l *Lock) *line {
-	key := lineKey{l.kind, l.units, l.capacity, l.cfg.reportDeath, l.cfg.sticky}
+// lineOf finds or makes the line in which goroutines wait for what they want alike.
+func (q *queue) lineOf(r *request) *line {
+	key := lineKey{r.kind, r.units, r.capacity, r.reportDeath, r.sticky}
 	n := &q.line
 	for n.q != nil && n.key != key {
 		if n.next == nil {
@@ -210,7 +210,7 @@ func (q *queue) lineOf(l *Lock) *line {
 		n = n.next
 	}
 	if n.q == nil {
-		n.q, n.key, n.shared = q, key, !l.exclusive()
+		n.q, n.key, n.shared = q, key, !r.exclusive()
 	}
 	return n
 }

@@ -35,46 +35,46 @@ func (r *reaper) stop() { r.end.Do(func() { close(r.done) }) }
 const lookout = 20
 
 // reap runs until the client is closed.
-func (c *Client) reap() {
+func (e *engine) reap() {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-		case <-c.reaper.poke:
-		case <-c.reaper.done:
+		case <-e.reaper.poke:
+		case <-e.reaper.done:
 			return
 		}
 		timer.Stop()
-		if next, ok := c.reapOnce(); ok {
-			timer.Reset(max(0, next.Sub(c.d.Now())))
+		if next, ok := e.reapOnce(); ok {
+			timer.Reset(max(0, next.Sub(e.d.Now())))
 		}
 	}
 }
 
 // reapOnce ends what is due and returns when to look again, if ever.
-func (c *Client) reapOnce() (driver.Instant, bool) {
-	now := c.d.Now()
-	ttl := c.TTL()
-	c.reaper.noteStall(now, ttl)
+func (e *engine) reapOnce() (driver.Instant, bool) {
+	now := e.d.Now()
+	ttl := e.grantedTTL()
+	e.reaper.noteStall(now, ttl)
 	next := now.Add(ttl / lookout)
-	c.reaper.next.Store(int64(next)) // before it looks: from now on lookAt makes it sooner
-	c.eachTicket(func(t *ticket) {
+	e.reaper.next.Store(int64(next)) // before it looks: from now on lookAt makes it sooner
+	e.eachTicket(func(t *ticket) {
 		switch at := t.due(); {
 		case at > now:
-			c.reaper.sooner(at)
+			e.reaper.sooner(at)
 		case t.state == ticketHeld:
 			t.judge(now)
 		default:
 			t.q.forget(t)
 		}
 	})
-	if c.tickets.Load() > 0 {
-		return driver.Instant(c.reaper.next.Load()), true
+	if e.tickets.Load() > 0 {
+		return driver.Instant(e.reaper.next.Load()), true
 	}
-	c.reaper.next.Store(int64(never))
-	if c.tickets.Load() > 0 { // one that has been listed meanwhile may have been granted before
-		c.reaper.lookAt(next)
+	e.reaper.next.Store(int64(never))
+	if e.tickets.Load() > 0 { // one that has been listed meanwhile may have been granted before
+		e.reaper.lookAt(next)
 	}
 	return never, false
 }

@@ -3,59 +3,16 @@ package interlock
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Release gives the lock up: first the bound contexts end, then the next
-// waiter is served. It takes no context: it is repeated until the backend has
-// confirmed it or the lease has run out; for a lease of ExpiresAfter, for one TTL at most.
-// That of a lease that was evicted takes as long. It returns an error that wraps
-// ErrLost if the lock was no longer held, or had run out before the backend
-// confirmed it, also if Close has released it before; calling it again returns the same. The parts of a lease of
-// [All] are released in the reverse of the order in which they were acquired, those of each client
-// beside those of others; the error names those that were lost.
-func (l *Lease) Release() error { return l.release(true) }
-
-// abort is Release for work that may be half done: the next holder is told.
-func (l *Lease) abort() error { return l.release(false) }
-
-// release gives up what is held. If it is not clean, the next holder is told that work may
-// be half done. Called again, it returns the same.
-//
-// A call that comes meanwhile waits for a channel. For synctest a call that waits for a mutex, or a sync.Once, is at
-// work: simulated time would stand still, and the first call would never be answered.
-func (l *Lease) release(clean bool) error {
-	l.mu.Lock()
-	if l.released != nil {
-		if l.released == underWay {
-			l.released = make(chan struct{})
-		}
-		released := l.released
-		l.mu.Unlock()
-		<-released
-		return l.result
-	}
-	l.released = underWay
-	l.mu.Unlock()
-	if l.all != nil {
-		l.result = l.fail("release", l.all.releaseOnce(clean))
-	} else {
-		l.result = l.fail("release", l.part.releaseOnce(clean))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.released != underWay {
-		close(l.released)
-	}
-	l.released = isOver
-	return l.result
+// release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
+// next holder is told that work may be half done. Called again, it returns the same.
+func (l *single) release(clean bool) error {
+	return l.once.do(func() error { return l.releaseOnce(clean) })
 }
-
-// States of a release.
-var underWay, isOver = make(chan struct{}), make(chan struct{})
-
-func init() { close(isOver) }
 
 var (
 	errClosedBefore = fmt.Errorf("%w: %w", ErrLost, ErrClosed) // others may have held the lock since
@@ -64,7 +21,7 @@ var (
 
 func (l *single) releaseOnce(clean bool) error {
 	t, g := l.t, l.g
-	now := t.c.d.Now()
+	now := t.e.d.Now()
 	t.q.mu.Lock()
 	t.judge(now)
 	ended := l.fate.why // before
@@ -82,7 +39,7 @@ func (l *single) releaseOnce(clean bool) error {
 		t.live--
 		p = t.parting(clean, now)
 		if p.taken && t.req.Hold > 0 { // adopted: what one releases, all lose
-			t.c.tell(EventLost, t.leases, errByAnother)
+			t.e.tell(t.leases, func(by holder, at time.Time) { by.lost(at, errByAnother) })
 			t.endLeases(errByAnother)
 		}
 	}
@@ -101,7 +58,7 @@ func (l *single) releaseOnce(clean bool) error {
 		return ended
 	}
 	if over {
-		l.emit(Event{Kind: EventReleased, Took: now.Sub(g.since)})
+		l.by.released(now.Sub(g.since), nil)
 	}
 	switch {
 	case p.next != nil:

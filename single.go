@@ -1,29 +1,31 @@
 package interlock
 
 import (
-	"context"
 	"errors"
+	"os"
 	"strconv"
-	"strings"
+	"sync"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// single is the lease of one lock: a share in a grant of a ticket.
+// single is the lease of one lock: a share in a grant of a ticket. Its holder makes it, before there is a grant.
 type single struct {
-	lease Lease // what its holder has
-	t     *ticket
-	lock  *Lock
-	g     *grant
-	by    *caller // for events; nil without observers
-	own   grant   // what g points to, unless the lease is nested
+	by  holder
+	r   *request
+	t   *ticket // nil until it is granted
+	g   *grant
+	own grant // what g points to, unless the lease is nested
 
-	// The mutex of the ticket's queue guards the rest. The numbers are small, since a lease is allocated for each hand-over.
+	// The mutex of the queue guards the rest. The numbers are small, since a lease is allocated for each hand-over.
 	at    int32         // in t.leases
 	works int32         // bound contexts whose functions were not called
 	given bool          // its holder has released it
 	late  chan struct{} // closed when its overrun ends; nil if there is none
 	fate  fate
+
+	once outcome
 }
 
 // grant is one local turn; nested leases share it.
@@ -35,69 +37,88 @@ type grant struct {
 	inherited bool
 }
 
+// outcome is what a release came to. Called again, it returns the same.
+//
+// A call that comes meanwhile waits for a channel. For synctest a call that waits for a mutex, or a sync.Once, is at
+// work: simulated time would stand still, and the first call would never be answered.
+type outcome struct {
+	mu   sync.Mutex
+	done chan struct{} // nil before the release, then underWay, or what calls wait for that came meanwhile, then closedChan
+	err  error
+}
+
+// underWay is the state of a release that nobody waits for yet.
+var underWay = make(chan struct{})
+
+func (o *outcome) do(release func() error) error {
+	o.mu.Lock()
+	if o.done != nil {
+		if o.done == underWay {
+			o.done = make(chan struct{})
+		}
+		done := o.done
+		o.mu.Unlock()
+		<-done
+		return o.err
+	}
+	o.done = underWay
+	o.mu.Unlock()
+	o.err = release()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done != underWay {
+		close(o.done)
+	}
+	o.done = closedChan
+	return o.err
+}
+
 func isGone(err error) bool { return errors.Is(err, driver.ErrGone) }
 
-func leaseID(ticket string, number uint64) string {
-	return ticket + "." + strconv.FormatUint(number, 10)
-}
+// holder is who acquires the lease, and then has it.
+func (l *single) holder() holder { return l.by }
 
-// ticketID returns the ticket's part of the ID of a lease or of a ticket.
-func ticketID(id string) string {
-	ticket, _, _ := strings.Cut(id, ".")
-	return ticket
-}
+// ofHolder gives a lease that was not acquired yet the one who wants it, and what that wants.
+func (l *single) ofHolder(by holder, r *request) { l.by, l.r = by, r }
 
-// newLease makes a lease of a new turn.
-func (t *ticket) newLease(ctx context.Context, lock *Lock, now driver.Instant) *single {
-	l := &t.first
-	if t.grants > 0 {
-		l = &single{}
-	}
+// grant makes l the lease of a new turn.
+func (t *ticket) grant(l *single, now driver.Instant) {
 	l.own = grant{number: t.grants, since: now}
 	// Those who hold together are all told: none of them can have repaired anything.
 	l.own.inherited = t.tk.Inherited && (t.grants == 0 || t.req.Units < t.req.Capacity)
 	l.g = &l.own
 	t.grants++
 	t.live++
-	t.attach(l, ctx, lock)
-	return l
+	t.attach(l)
 }
 
 // attach makes l a lease of the ticket.
-func (t *ticket) attach(l *single, ctx context.Context, lock *Lock) {
-	l.lease.part, l.t, l.lock, l.at = l, t, lock, int32(len(t.leases))
-	if t.c.cfg.observed() {
-		if l.by = callerOf(ctx); l.by == nil {
-			l.by = lock.calledBy(ctx, true)
-		}
-	}
+func (t *ticket) attach(l *single) {
+	l.t, l.at = t, int32(len(t.leases))
 	l.g.leases++
 	t.leases = append(t.leases, l)
-	if d := lock.cfg.atLeast; d > 0 {
+	if d := l.r.atLeast; d > 0 {
 		t.keep = max(t.keep, l.g.since.Add(d))
 	}
 }
 
-// nest makes another lease of a live grant, if lock wants no more than the lease has. Else
+// nest makes nested another lease of a live grant, if it wants no more than the lease has. Else
 // it returns what the lease has: 0 if it is over.
-func (l *single) nest(ctx context.Context, lock *Lock) (nested *single, has int64) {
+func (l *single) nest(nested *single) (ok bool, has int64) {
 	t := l.t
-	now := t.c.d.Now()
+	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	t.judge(now)
 	switch {
-	case l.fate.why != nil || t.c.closing.Load():
-		return nil, 0
-	case !lock.cfg.reentrant || t.units < lock.units:
-		return nil, t.units
+	case l.fate.why != nil || t.e.closing.Load():
+		return false, 0
+	case !nested.r.reentrant || t.units < nested.r.units:
+		return false, t.units
 	}
-	nested = &single{g: l.g}
-	t.attach(nested, ctx, lock)
-	if nested.by != nil {
-		nested.by.id = l.by.id
-	}
-	return nested, t.units
+	nested.g = l.g
+	t.attach(nested)
+	return true, t.units
 }
 
 // end makes err the lease's fate, and ends its bound contexts.
@@ -106,15 +127,61 @@ func (l *single) end(err error) {
 	l.endBound(err)
 }
 
+// id names the grant.
+func (l *single) id() string { return l.t.req.ID + "." + strconv.FormatUint(l.g.number, 10) }
+
 func (l *single) token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
 
 func (l *single) exclusive() bool { return l.units() == l.t.req.Capacity }
+
+// backendToken is the number of the ticket's grant.
+func (l *single) backendToken() uint64 { return l.t.tk.Token }
+
+// ticketID names the ticket.
+func (l *single) ticketID() string { return l.t.req.ID }
+
+// isFixed reports a lease that ends by itself.
+func (l *single) isFixed() bool { return l.t.req.Hold > 0 }
+
+// isBeside reports whether both are leases of one grant.
+func (l *single) isBeside(o *single) bool { return l.g == o.g }
+
+// capacity is the capacity with which the ticket was joined.
+func (l *single) capacity() int64 { return l.t.req.Capacity }
+
+// wasInherited reports what the holder is told of the last one.
+func (l *single) wasInherited() bool { return l.g.inherited }
+
+// units are those that the lease has.
+func (l *single) units() int64 {
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
+	return l.t.units
+}
 
 func (l *single) inDoubt() bool {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.t.doubt != nil
 }
+
+// left is the time to the deadline.
+func (l *single) left() time.Duration {
+	l.t.q.mu.Lock()
+	deadline := l.t.deadline
+	l.t.q.unlock()
+	return deadline.Sub(l.t.e.d.Now())
+}
+
+func (l *single) remaining() time.Duration {
+	if l.err() != nil {
+		return 0
+	}
+	return max(0, l.left())
+}
+
+// liveness is the open files whose last close ends the session.
+func (l *single) liveness() []*os.File { return l.t.sess.s.Liveness }
 
 func (l *single) err() (why error) {
 	l.t.judged(func() { why = l.fate.why })

@@ -67,7 +67,7 @@ func (t *ticket) silence(now driver.Instant) string {
 	if age := t.heard.Sub(t.end.Add(-ttl)); age > ttl/3 {
 		fmt.Fprintf(&s, ", and proved nothing newer than %v before", about(age))
 	}
-	if d := t.c.reaper.stalled(t.heard, now, ttl); d > 0 {
+	if d := t.e.reaper.stalled(t.heard, now, ttl); d > 0 {
 		fmt.Fprintf(&s, "; this process stood still for %v", about(d))
 	}
 	return s.String()

@@ -3,6 +3,7 @@ package interlock
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -73,13 +74,13 @@ func (t *ticket) lose(why error, stands bool) {
 			t.leaveLost(clean)
 		}
 		q.unlock()
-		t.c.tell(EventLost, leases, why)
+		t.e.tell(leases, func(by holder, at time.Time) { by.lost(at, why) })
 	})
 }
 
 // judged calls f with the mutex, after the deadline was judged.
 func (t *ticket) judged(f func()) {
-	now := t.c.d.Now()
+	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	t.judge(now)

@@ -39,10 +39,10 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 			if r.IntN(3) == 0 {
 				lock = c.Semaphore("q", 3, ExpiresAfter(c.TTL()))
 			}
-			q := c.queue(lock.queue)
+			q := c.e.queue(lock.cfg.queue)
 			defer q.leave()
-			k := lock.ticketAs(q, newID())
-			if err := k.enroll(t.Context()); err != nil {
+			k := q.ticketAs(&lock.cfg.request, newID())
+			if err := k.enroll(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			k.sent = true
@@ -54,7 +54,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 			steps := map[string]func(){
 				"queued": func() { k.queued(k.tk) },
 				"held": func() {
-					tk := driver.Ticket{ID: k.req.ID, Queue: q.name, Held: true, Token: 1, Proof: c.d.Now()}
+					tk := driver.Ticket{ID: k.req.ID, Queue: q.name, Held: true, Token: 1, Proof: c.e.d.Now()}
 					q.unlock()
 					err := k.hold(tk)
 					q.mu.Lock()
@@ -64,7 +64,9 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				},
 				"lease": func() {
 					if k.state == ticketHeld {
-						all = append(all, k.newLease(t.Context(), lock, c.d.Now()))
+						l := &lock.newLease(t.Context(), true).part
+						k.grant(l, c.e.d.Now())
+						all = append(all, l)
 					}
 				},
 				"release": func() {
@@ -72,7 +74,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 						l := all[r.IntN(len(all))]
 						released[l] = true
 						q.unlock()
-						c.background(func() { _ = l.lease.Release() })
+						c.e.background(func() { _ = l.release(true) })
 						synctest.Wait()
 						q.mu.Lock()
 					}
@@ -129,12 +131,12 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				t.Errorf("it was taken %d times", taken)
 			}
 			for _, l := range all {
-				_ = l.lease.Release()
+				_ = l.release(true)
 			}
 			k.giveUpPlace()
 			time.Sleep(2 * c.TTL())
 			synctest.Wait()
-			if k.listed || k.live != 0 || c.tickets.Load() != 0 {
+			if k.listed || k.live != 0 || c.e.tickets.Load() != 0 {
 				t.Errorf("it is listed still: %v, with %d grants", k.listed, k.live)
 			}
 			if t.Failed() {

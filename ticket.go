@@ -16,7 +16,7 @@ import (
 // ticket is a place in a queue of the backend, together with the local leases
 // that it serves: one at a time if it is exclusive, many if it is shared.
 type ticket struct {
-	c    *Client
+	e    *engine
 	q    *queue
 	name string
 	sess *session
@@ -26,7 +26,6 @@ type ticket struct {
 	// Most tickets need no more than these, and are one allocation with them.
 	calls  [2]bounded.Context
 	called atomic.Int32 // how many of these are used
-	first  single       // its first lease
 	one    [1]*single   // the room that leases begins in
 
 	extending chan struct{} // holds a value while an Extend is under way
@@ -75,32 +74,32 @@ func newID() string {
 }
 
 // newTicket makes a ticket of the current session with a new identity.
-func (l *Lock) newTicket(ctx context.Context, q *queue, n *line, try bool) (*ticket, error) {
-	t := l.ticketAs(q, newID())
+func (q *queue) newTicket(ctx context.Context, r *request, by holder, n *line, try bool) (*ticket, error) {
+	t := q.ticketAs(r, newID())
 	t.line, t.req.NoWait = n, try
-	return t, t.enroll(ctx)
+	return t, t.enroll(ctx, by)
 }
 
-func (l *Lock) ticketAs(q *queue, id string) *ticket {
-	t := &ticket{c: l.c, q: q, name: l.name, units: l.units, confirmed: l.units, req: driver.Request{
-		ID: id, Queue: l.queue, Kind: l.kind, Units: l.units, Capacity: l.capacity,
-		Hold: l.cfg.hold, ReportDeath: l.cfg.reportDeath,
+func (q *queue) ticketAs(r *request, id string) *ticket {
+	t := &ticket{e: q.e, q: q, name: r.name, units: r.units, confirmed: r.units, req: driver.Request{
+		ID: id, Queue: r.queue, Kind: r.kind, Units: r.units, Capacity: r.capacity,
+		Hold: r.hold, ReportDeath: r.reportDeath,
 	}}
-	if l.cfg.note != "" {
-		t.req.Note = []byte(l.cfg.note)
+	if r.note != "" {
+		t.req.Note = []byte(r.note)
 	}
-	t.atMost, t.leases = l.cfg.atMost, t.one[:0]
-	if l.cfg.hold > 0 {
+	t.atMost, t.leases = r.atMost, t.one[:0]
+	if r.hold > 0 {
 		t.extending = make(chan struct{}, 1)
 	}
-	t.tk = driver.Ticket{ID: id, Queue: l.queue}
+	t.tk = driver.Ticket{ID: id, Queue: r.queue}
 	return t
 }
 
 // enroll lists the ticket in its queue, as one of the current session.
-func (t *ticket) enroll(ctx context.Context) error {
+func (t *ticket) enroll(ctx context.Context, by holder) error {
 	for {
-		sess, err := t.c.session(ctx)
+		sess, err := t.e.session(ctx, by)
 		if err == nil {
 			err = t.q.list(t, sess)
 		}
@@ -121,19 +120,22 @@ func (t *ticket) unregister() {
 // overcome until ctx ends; with try it makes one try, another if its ticket came to
 // nothing. The ticket that comes with an error may stand at the backend: obtain it
 // again, or abandon it.
-func (l *Lock) obtain(ctx context.Context, q *queue, n *line, t *ticket, try bool) (*ticket, error) {
+func (q *queue) obtain(ctx context.Context, l *single, n *line, t *ticket, try bool) (*ticket, error) {
 	var b backoff.Backoff
 	var last error
-	own, unexplained := l, 0
+	r, unexplained := l.r, 0
 	for {
 		if t == nil {
 			var err error
-			if t, err = l.newTicket(ctx, q, n, try); err != nil {
+			if t, err = q.newTicket(ctx, r, l.by, n, try); err != nil {
 				return nil, err
 			}
 		}
-		step, over := l.beginWait(ctx, t)
-		err := t.reach(step)
+		step, over := ctx, nothing
+		if !t.req.NoWait {
+			step, over = l.by.beginWait(ctx, t.req.ID)
+		}
+		err := t.reach(step, l.by)
 		why := context.Cause(step)
 		over()
 		switch {
@@ -141,7 +143,7 @@ func (l *Lock) obtain(ctx context.Context, q *queue, n *line, t *ticket, try boo
 			return t, nil
 		case errors.Is(why, ErrDeadlock) && ctx.Err() == nil:
 			return t, why
-		case l.c.ctx.Err() != nil:
+		case q.e.ctx.Err() != nil:
 			return t, ErrClosed
 		case ctx.Err() != nil:
 			switch stands := t.stands(); {
@@ -150,9 +152,9 @@ func (l *Lock) obtain(ctx context.Context, q *queue, n *line, t *ticket, try boo
 			case last == nil && t.sent && !stands:
 				return t, unanswered(ctx)
 			case last == nil || stands:
-				_, last = l.c.paused() // it waited in line, whatever was said before that, or had no time left to ask
+				_, last = q.e.paused() // it waited in line, whatever was said before that, or had no time left to ask
 			}
-			return t, l.c.because(ctx, last)
+			return t, q.e.because(ctx, last)
 		case errors.Is(err, errLate):
 			t.giveUpPlace()
 			t = nil
@@ -160,42 +162,45 @@ func (l *Lock) obtain(ctx context.Context, q *queue, n *line, t *ticket, try boo
 			t.sess.over(err)
 			fallthrough
 		case isGone(err):
-			t.rejoin(ctx, err)
+			if t.outlive(err) == ticketQueued {
+				l.by.rejoined(err)
+			}
 			t = nil
 		case errors.Is(err, ErrMismatch):
 			t.drop()
-			as, set, unknown := own.asSet(ctx)
+			capacity, set, unknown := l.by.capacitySet(ctx)
 			if unknown != nil {
 				return nil, unknown
 			}
 			if unexplained++; set {
 				unexplained = 0
 			}
-			if as == nil || unexplained > mostUnexplained {
+			if capacity == 0 || unexplained > mostUnexplained {
 				return nil, err
 			}
 			t = nil
-			if l.capacity != as.capacity {
-				l = as
+			if r.capacity != capacity {
+				as := *l.r
+				as.capacity, r = capacity, &as
 				continue // with the number that is set, or with its own again
 			}
 		case errors.Is(err, ErrBusy):
 			t.drop()
-			return nil, l.c.busy()
+			return nil, q.e.busy()
 		case driver.IsPermanent(err):
 			return t, err
 		}
 		if try && t != nil {
-			return t, &unavailable{[]error{err}, err.Error()}
+			return t, unavailableSince(err)
 		}
 		if last == nil || t != nil { // that a ticket has gone explains less than why a try failed
 			last = tried(err)
 		}
 		if t != nil {
-			callerOf(ctx).retries(err)
+			l.by.retries(err)
 		}
 		if b.Sleep(ctx) != nil {
-			return t, l.c.because(ctx, last)
+			return t, q.e.because(ctx, last)
 		}
 	}
 }
@@ -207,13 +212,6 @@ const mostUnexplained = 8
 
 // errLate: the news of a grant came so late that it may have ended.
 var errLate = errors.New("the grant came too late")
-
-// rejoin forgets a ticket that does not stand any more.
-func (t *ticket) rejoin(ctx context.Context, err error) {
-	if t.outlive(err) == ticketQueued {
-		callerOf(ctx).emit(Event{Kind: EventRejoined, Err: err})
-	}
-}
 
 // outlive is drop, but gives the ticket back if it may have been granted a fixed
 // time that nobody was told of: that does not end with the session.
@@ -236,7 +234,7 @@ func (t *ticket) drop() (was ticketState) {
 }
 
 // reach joins, unless the ticket is known to be queued, and waits.
-func (t *ticket) reach(ctx context.Context) error {
+func (t *ticket) reach(ctx context.Context, by holder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -250,7 +248,7 @@ func (t *ticket) reach(ctx context.Context) error {
 		answered := nothing
 		if !t.sent && !t.req.NoWait {
 			var err error
-			if answered, err = t.q.joins.begin(ctx, t.q, t); err != nil {
+			if answered, err = t.q.joins.begin(ctx, t.q, t, by); err != nil {
 				return err
 			}
 		}
@@ -263,7 +261,7 @@ func (t *ticket) reach(ctx context.Context) error {
 			return t.hold(tk)
 		}
 	}
-	t.c.waits(ctx)
+	waits(by)
 	tk, err := t.wait(ctx)
 	if err != nil {
 		return err
@@ -327,11 +325,11 @@ func (t *ticket) hold(tk driver.Ticket) error {
 		ttl, spare = t.req.Hold, margin(t.req.Hold)
 	}
 	released.Load()
-	now := t.c.d.Now()
+	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	switch end := tk.Proof.Add(ttl); {
-	case t.c.closing.Load():
+	case t.e.closing.Load():
 		return ErrClosed
 	case t.sess.ended.Load() && t.req.Hold == 0:
 		return driver.ErrSession
@@ -343,7 +341,7 @@ func (t *ticket) hold(tk driver.Ticket) error {
 		t.q.joins.end(t)
 		t.since, t.heard, t.end = now, now, end
 		t.deadline = t.most(end.Add(-spare))
-		t.c.reaper.lookAt(t.deadline)
+		t.e.reaper.lookAt(t.deadline)
 		if !t.fixed() {
 			t.sess.hasten(end)
 		}

@@ -1,14 +1,10 @@
 package interlock
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // waiter is one goroutine that waits in a line.
 type waiter struct {
-	ctx   context.Context
-	lock  *Lock
+	lease *single       // that it waits for
 	ready chan struct{} // has a value once it is its turn
 
 	// Guarded by the mutex of the queue until it is its turn.
@@ -16,7 +12,7 @@ type waiter struct {
 	waiting    bool
 	came       uint64  // of queue.arrivals, in a line of readers
 	closed     bool    // the client is closed
-	lease      *single // its lease; nil: it drives
+	served     bool    // it has the lease; else it drives
 	old        *ticket // of one who drives: to be given back first
 }
 
@@ -24,12 +20,12 @@ type waiter struct {
 // be used in another.
 type spareWaiters struct{ pool sync.Pool }
 
-func (s *spareWaiters) get(ctx context.Context, l *Lock) *waiter {
+func (s *spareWaiters) get(l *single) *waiter {
 	w, ok := s.pool.Get().(*waiter)
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
 	}
-	w.ctx, w.lock = ctx, l
+	w.lease = l
 	return w
 }
 

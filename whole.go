@@ -7,16 +7,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/oneline"
 )
 
-// whole is the lease of [All]: it has a lease of each part. A binding in the lease of each part
+// whole is the lease of several locks: it has a lease of each part. A binding in the lease of each part
 // tells it when that ends, and when another asks for the part.
 //
 // Its mutex may be locked under the mutex of a queue. So nothing is asked of a part while it is held.
 type whole struct {
-	lease Lease // what its holder has
-	lock  *Lock
-
 	given chan struct{} // closed when Release begins
 
 	mu     sync.Mutex
@@ -26,12 +25,12 @@ type whole struct {
 	closed error     // Close of a part's client has ended the bound contexts
 	asked  bool      // for a part
 	fate   fate
+
+	once outcome
 }
 
-func newWhole(l *Lock) *whole {
-	w := &whole{lock: l, got: make([]*single, len(l.parts)), given: make(chan struct{})}
-	w.lease.all = w
-	return w
+func newWhole(parts int) *whole {
+	return &whole{got: make([]*single, parts), given: make(chan struct{})}
 }
 
 // add notes that part i is held. It is called by the goroutine that acquires.
@@ -48,13 +47,16 @@ func (w *whole) add(i int, s *single) {
 	}
 }
 
+// part is part i; nil if it is not held. It is called by the goroutine that acquires.
+func (w *whole) part(i int) *single { return w.got[i] }
+
 // partEnded is called when the contexts that are bound to a part have ended: with its lease, or
 // before, when Close begins. It binds b to a lease that has not ended.
 func (w *whole) partEnded(s *single, b *binding) {
 	switch err := s.watch(b); {
 	case err != nil:
 		w.lose(s, err)
-	case s.t.c.closing.Load():
+	case s.t.e.closing.Load():
 		w.wind(s)
 	}
 }
@@ -64,34 +66,34 @@ func (w *whole) partEnded(s *single, b *binding) {
 func (w *whole) lose(s *single, err error) {
 	switch kept := s.t.req.Hold > 0; {
 	case errors.Is(err, ErrLost):
-		err = ofPart(s.t.name, err)
-	case s.t.c.closing.Load() && kept: // it goes on without its client
-		w.end(ofPart(s.t.name, ErrClosed))
+		err = partError(s.t.name, err)
+	case s.t.e.closing.Load() && kept: // it goes on without its client
+		w.end(partError(s.t.name, ErrClosed))
 		return
-	case s.t.c.closing.Load():
-		err = fmt.Errorf("%w: %w", ErrLost, ofPart(s.t.name, ErrClosed))
+	case s.t.e.closing.Load():
+		err = fmt.Errorf("%w: %w", ErrLost, partError(s.t.name, ErrClosed))
 	default:
-		err = fmt.Errorf("%w: %s was released alone", ErrLost, printable(s.t.name))
+		err = fmt.Errorf("%w: %s was released alone", ErrLost, oneline.Name(s.t.name))
 	}
 	if !w.end(err) {
 		return
 	}
 	for _, p := range w.parts() {
 		if p.err() == nil {
-			p.t.c.background(func() { w.abandon(p) })
+			p.t.e.background(func() { w.abandon(p) })
 		}
 	}
 }
 
 // abandon gives a part back that the holder does not release.
 func (w *whole) abandon(p *single) {
-	timer := time.NewTimer(min(p.lease.Remaining(), p.t.c.TTL()))
+	timer := time.NewTimer(min(p.remaining(), p.t.e.grantedTTL()))
 	defer timer.Stop()
 	select {
 	case <-w.given:
 		return
 	case <-timer.C:
-	case <-p.t.c.ctx.Done():
+	case <-p.t.e.ctx.Done():
 		if p.t.req.Hold == 0 {
 			return // Close waits for the functions of Do, and gives it back
 		}
@@ -110,18 +112,18 @@ func (w *whole) end(err error) bool {
 	w.fate.end(err)
 	first, begun := w.fate.bound.takeAll(), w.begun
 	w.mu.Unlock()
-	first.end(failed("hold", w.lock.name, err))
+	first.end(err)
 	return begun
 }
 
 // wind ends the bound contexts: a part's client is being closed.
 func (w *whole) wind(s *single) {
-	why := ofPart(s.t.name, ErrClosed)
+	why := partError(s.t.name, ErrClosed)
 	w.mu.Lock()
 	w.closed = why
 	first := w.fate.bound.takeAll()
 	w.mu.Unlock()
-	first.end(failed("hold", w.lock.name, why))
+	first.end(why)
 }
 
 // begin gives it to its holder, unless a part was lost.
@@ -140,6 +142,12 @@ func (w *whole) ask() {
 	w.fate.ask()
 }
 
+// release gives up all parts that are held. If it is not clean, the next holders are told that work may be half done.
+// Called again, it returns the same.
+func (w *whole) release(clean bool) error {
+	return w.once.do(func() error { return w.releaseOnce(clean) })
+}
+
 func (w *whole) releaseOnce(clean bool) error {
 	ended := w.err()
 	if ended == nil {
@@ -152,7 +160,7 @@ func (w *whole) releaseOnce(clean bool) error {
 	close(w.given)
 	errs := make([]error, len(w.got))
 	<-w.releaseParts(func(i int, s *single) {
-		errs[i] = s.lease.release(clean && ended == nil)
+		errs[i] = s.release(clean && ended == nil)
 		s.settle()
 	})
 	var all error
@@ -160,9 +168,9 @@ func (w *whole) releaseOnce(clean bool) error {
 		switch {
 		case err == nil:
 		case all == nil:
-			all = ofPart(w.lock.parts[i].name, err)
+			all = partError(w.got[i].r.name, err)
 		default:
-			all = fmt.Errorf("%w; %w", all, ofPart(w.lock.parts[i].name, err))
+			all = fmt.Errorf("%w; %w", all, partError(w.got[i].r.name, err))
 		}
 	}
 	switch {
@@ -184,13 +192,13 @@ func (w *whole) releaseParts(release func(i int, s *single)) <-chan struct{} {
 	order := slices.Clone(w.order)
 	w.mu.Unlock()
 	slices.Reverse(order)
-	of := map[*Client][]int{}
+	of := map[*engine][]int{}
 	for _, i := range order {
-		c := w.got[i].t.c
-		of[c] = append(of[c], i)
+		e := w.got[i].t.e
+		of[e] = append(of[e], i)
 	}
 	var wg sync.WaitGroup
-	for c, parts := range of {
+	for e, parts := range of {
 		wg.Add(1)
 		run := func() {
 			defer wg.Done()
@@ -198,7 +206,7 @@ func (w *whole) releaseParts(release func(i int, s *single)) <-chan struct{} {
 				release(i, w.got[i])
 			}
 		}
-		if !c.background(run) {
+		if !e.background(run) {
 			run() // the client is closed: this takes no time
 		}
 	}
@@ -292,12 +300,15 @@ func (w *whole) unbind(b *binding) {
 	}
 }
 
-// holds reports whether it has all that another lock is made of.
-func (w *whole) holds(l *Lock) bool {
-	return w.err() == nil && !slices.ContainsFunc(l.parts, func(p *Lock) bool {
-		return !slices.ContainsFunc(w.parts(), func(s *single) bool {
-			q := s.lock
-			return q.c == p.c && q.queue == p.queue && q.kind == p.kind && s.units() >= p.units
-		})
-	})
+// waive has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
+// the others of its grant.
+func (l *single) waive() {
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
+	if l.g.leases == 1 {
+		l.t.keep = 0
+	}
 }
+
+// partError is the error of a part, with its name.
+func partError(name string, err error) error { return fmt.Errorf("%s: %w", oneline.Name(name), err) }

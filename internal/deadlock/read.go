@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/record"
 )
 
 // Backend is what Find needs of one client. While a backend cannot be reached, its methods wait, until ctx ends.
@@ -53,7 +54,7 @@ type waits map[string]*Wait
 func Find(ctx context.Context, backends []Backend) ([]Cycle, error) {
 	all := waits{}
 	for _, at := range backends {
-		queues, err := at.Queues(ctx, Prefix)
+		queues, err := at.Queues(ctx, record.Waits)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +85,7 @@ func Find(ctx context.Context, backends []Backend) ([]Cycle, error) {
 func (all waits) add(at Backend, q driver.Queue) {
 	for _, m := range q.Members {
 		w := &Wait{At: at, Owner: m.Owner, in: q.Name, ticket: m.ID}
-		if json.Unmarshal(m.Note, &w.Record) != nil || Beside(Prefix, w.Queue) != q.Name ||
+		if json.Unmarshal(m.Note, &w.Record) != nil || record.Beside(record.Waits, w.Queue) != q.Name ||
 			driver.CheckName(w.Queue) != nil || driver.CheckID(w.ID) != nil || w.Units < 1 {
 			continue // no Waiter has written it
 		}

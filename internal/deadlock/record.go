@@ -11,22 +11,11 @@
 package deadlock
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
-
-// Prefix is what the names of the queues of records begin with. Names of locks do not.
-const Prefix = "~waiting/"
-
-// Beside is the name of a queue of records of a lock. It has room for a name of any length.
-func Beside(prefix, queue string) string {
-	sum := sha256.Sum256([]byte(queue))
-	return prefix + hex.EncodeToString(sum[:16])
-}
 
 // Record says of a wait what its queue does not. It is written in JSON.
 type Record struct {

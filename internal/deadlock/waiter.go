@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/record"
 )
 
 // Waiter is a wait without a time limit whose caller holds something else. Once it has lasted for a while, a
@@ -61,7 +62,7 @@ func (w *Waiter) tell(ctx context.Context) {
 		return
 	}
 	r := w.Record
-	w.Keep(ctx, Beside(Prefix, r.Queue), func(made int) []byte {
+	w.Keep(ctx, record.Beside(record.Waits, r.Queue), func(made int) []byte {
 		r.Number, r.Holds = made, w.Holds()
 		return r.note()
 	})

@@ -1,0 +1,78 @@
+package interlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// acquire waits until the lease is held; with try it makes one try. handed says that another goroutine has handed it
+// on.
+func (e *engine) acquire(ctx context.Context, l *single, try bool) (handed bool, err error) {
+	if try {
+		call := e.call(ctx)
+		defer call.Release()
+		ctx = call
+	}
+	q := e.queue(l.r.queue)
+	defer q.leave()
+	if !l.r.shares() {
+		return false, q.acquireAlone(ctx, l, try)
+	}
+	return q.acquire(ctx, l, try)
+}
+
+// acquireAlone acquires with a ticket of its own.
+func (q *queue) acquireAlone(ctx context.Context, l *single, try bool) error {
+	for {
+		t, err := q.obtain(ctx, l, nil, nil, try)
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			t.giveUpPlace()
+			if ctx.Err() != nil || errors.Is(err, ErrDeadlock) {
+				t.awaitAbandoned()
+			}
+			return err
+		}
+		held := false
+		t.judged(func() {
+			if held = t.state == ticketHeld && !q.e.closing.Load(); held { // else the process was stopped just then
+				t.grant(l, q.e.d.Now())
+			}
+		})
+		if held {
+			return nil
+		}
+	}
+}
+
+// leases are the live ones of a queue, in the order in which they were granted.
+func (e *engine) leases(queue string) (live []*single) {
+	q := e.queue(queue)
+	defer q.leave()
+	q.each(func(t *ticket) {
+		t.judge(e.d.Now())
+		live = append(live, t.leases...)
+	})
+	slices.SortFunc(live, func(a, b *single) int {
+		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.token(), b.token()))
+	})
+	return live
+}
+
+// waits tells of a wait; by may be nil.
+func waits(by holder) {
+	if by != nil {
+		by.waits()
+	}
+}
+
+// ticketIn returns the ticket's part of the ID of a lease or of a ticket.
+func ticketIn(id string) string {
+	ticket, _, _ := strings.Cut(id, ".")
+	return ticket
+}

@@ -1,0 +1,72 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+)
+
+// fixed finds a ticket of this client with a fixed end.
+func (e *engine) fixed(queue, id string) (r driver.Request, known bool) {
+	if t := e.ticket(queue, id); t != nil && t.req.Hold > 0 {
+		return t.req, true
+	}
+	return r, false
+}
+
+// adopt makes l another lease of a ticket of this client with a fixed end.
+func (e *engine) adopt(l *single, id string) error {
+	if t := e.ticket(l.r.queue, id); t != nil {
+		return t.adopt(l)
+	}
+	return ErrLost
+}
+
+// adoptMember makes a ticket of this client from what inspection says of it, and l its lease. errTaken: the client has
+// it by now.
+func (e *engine) adoptMember(ctx context.Context, l *single, m driver.Member, read driver.Instant) error {
+	if m.Left <= 0 {
+		return ErrLost
+	}
+	r := *l.r
+	r.hold = m.Left
+	q := e.queue(r.queue)
+	defer q.leave()
+	t := q.ticketAs(&r, m.ID)
+	t.live = 1 // until there is a lease: a ticket that others work under is not given back
+	if err := t.enroll(ctx, nil); err != nil {
+		return err
+	}
+	err := t.hold(driver.Ticket{ID: m.ID, Queue: r.queue, Held: true, Token: m.Token, Proof: read})
+	if errors.Is(err, errLate) || isGone(err) {
+		err = ErrLost
+	}
+	if err != nil {
+		t.drop()
+		return err
+	}
+	err = t.adopt(l)
+	t.q.mu.Lock()
+	t.live--
+	t.q.unlock()
+	return err
+}
+
+func (t *ticket) adopt(l *single) error {
+	now := t.e.d.Now()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.judge(now)
+	switch {
+	case t.e.closing.Load():
+		return ErrClosed
+	case t.state != ticketHeld:
+		return ErrLost
+	}
+	l.own = grant{since: now}
+	l.g = &l.own
+	t.live++
+	t.attach(l)
+	return nil
+}

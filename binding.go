@@ -1,0 +1,99 @@
+package interlock
+
+// binding is a context that ends with a lease, or whoever else is told of its end.
+type binding struct {
+	cancel     func(why error)
+	asked      func() // called, with the mutex of the queue held, when another asks for the lock; may be nil
+	work       bool   // its context is for work, which may go on after the loss
+	entered    bool   // the work was noted, and its end was not
+	prev, next *binding
+	listed     bool
+}
+
+func (l *single) bind(b *binding) (why error) {
+	l.t.judged(func() {
+		if b.work {
+			b.entered = true
+			l.workBegins()
+		}
+		if why = l.fate.why; why == nil && l.t.e.closing.Load() {
+			why = ErrClosed
+		}
+		if why == nil {
+			l.fate.bound.add(b)
+		}
+	})
+	return why
+}
+
+// watch is bind for whoever wants to hear of the end of the lease itself, which comes later than
+// that of its contexts when the client is closed.
+func (l *single) watch(b *binding) (why error) {
+	l.t.judged(func() {
+		if why = l.fate.why; why == nil {
+			l.fate.bound.add(b)
+		}
+	})
+	return why
+}
+
+func (l *single) unbind(b *binding) {
+	l.t.q.mu.Lock()
+	defer l.t.q.unlock()
+	l.fate.bound.remove(b)
+	if b.entered {
+		b.entered = false
+		l.workEnds()
+	}
+}
+
+// endBound ends the contexts that are bound to the lease.
+func (l *single) endBound(why error) {
+	if first := l.fate.bound.takeAll(); first != nil {
+		l.t.q.then(func() { first.end(why) })
+	}
+}
+
+// bindings is a list of contexts, guarded by the mutex of its lease.
+type bindings struct{ first *binding }
+
+func (l *bindings) add(b *binding) {
+	b.listed, b.prev, b.next = true, nil, l.first
+	if b.next != nil {
+		b.next.prev = b
+	}
+	l.first = b
+}
+
+func (l *bindings) remove(b *binding) {
+	if !b.listed {
+		return
+	}
+	b.listed = false
+	if b.next != nil {
+		b.next.prev = b.prev
+	}
+	if b.prev != nil {
+		b.prev.next = b.next
+	} else {
+		l.first = b.next
+	}
+}
+
+// takeAll empties the list.
+func (l *bindings) takeAll() (first *binding) {
+	first, l.first = l.first, nil
+	for b := first; b != nil; b = b.next {
+		b.listed = false
+	}
+	return first
+}
+
+// end ends the contexts of a list that was taken.
+func (b *binding) end(cause error) {
+	for b != nil {
+		next := b.next // cancel may put b on a list again
+		b.cancel(cause)
+		b = next
+	}
+}

@@ -1,0 +1,141 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/oneline"
+)
+
+// paused is how much longer the backend grants nothing, and why; nil if it grants.
+func (e *engine) paused() (left time.Duration, why error) {
+	if s := e.sess.Load(); s != nil {
+		left = s.s.Paused.Sub(e.d.Now())
+	}
+	if left > 0 {
+		why = fmt.Errorf("nothing is granted for another %v, since the server has lost its locks", left.Round(100*time.Millisecond))
+	}
+	return left, why
+}
+
+// busy is the error of a try that would have to wait.
+func (e *engine) busy() error {
+	if _, why := e.paused(); why != nil {
+		return unavailableSince(why)
+	}
+	return ErrBusy
+}
+
+// because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change,
+// asks nothing of the backend: whether that is away, its heartbeats have found out.
+func (e *engine) because(ctx context.Context, last error) error {
+	cause := context.Cause(ctx)
+	var network *net.OpError // that of a timeout is a DeadlineExceeded, too
+	if last != nil && !errors.As(last, &network) && (errors.Is(last, cause) || errors.Is(last, ctx.Err())) {
+		last = nil
+	}
+	if last == nil && !errors.Is(ctx.Err(), context.Canceled) {
+		last = e.away()
+	}
+	if last == nil {
+		return cause
+	}
+	return outage(cause, oneline.Of("the backend: "+last.Error()), last)
+}
+
+// endOfWait is because, of a wait in which nothing was asked of the backend.
+func (e *engine) endOfWait(ctx context.Context) error {
+	_, last := e.paused()
+	return e.because(ctx, last)
+}
+
+// tried is the error of a try that has ended while the wait goes on, for because: if its own time has run out, it is no
+// DeadlineExceeded, which would be taken for the end of the wait.
+func tried(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// beforeRetry waits before a request is made again that has failed, or says why the call is over.
+func (e *engine) beforeRetry(ctx context.Context, b *backoff.Backoff, failed error) error {
+	if ctx.Err() != nil {
+		return unanswered(ctx)
+	}
+	if b.Sleep(ctx) != nil {
+		return e.because(ctx, tried(failed))
+	}
+	return nil
+}
+
+// away is why the last heartbeat was not answered, or why there is no session; nil if the backend is there.
+func (e *engine) away() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.sess.Load(); s != nil {
+		return s.away
+	}
+	return e.sessErr
+}
+
+// unanswered is because, of a request that the backend has not answered.
+func unanswered(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx) // whoever cancels does not ask for the reason
+	}
+	return outage(context.Cause(ctx), "the backend has not answered")
+}
+
+// outage is an ErrUnavailable of a call that ended for this cause. It is no ErrBusy: whether others hold the
+// lock is not known.
+func outage(cause error, said string, last ...error) error {
+	text := cause.Error()
+	if cause == ErrBusy { // the time of Wait
+		cause, text = context.DeadlineExceeded, "gave up waiting"
+	}
+	return &unavailable{append(last, cause), text + " (" + said + ")"}
+}
+
+// outageOfTry is the ErrUnavailable of a try that had to be answered within limit.
+func outageOfTry(err error, limit time.Duration) error {
+	return &unavailable{[]error{err}, said(err, limit).Error()}
+}
+
+// unavailableSince is an ErrUnavailable that says no more than err.
+func unavailableSince(err error) error { return &unavailable{[]error{err}, err.Error()} }
+
+// unavailable is an ErrUnavailable: why the call ended, and what the backend said last, if
+// anything.
+type unavailable struct {
+	errs []error
+	text string
+}
+
+func (u *unavailable) Error() string        { return u.text }
+func (u *unavailable) Unwrap() []error      { return u.errs }
+func (u *unavailable) Is(target error) bool { return target == ErrUnavailable }
+
+// public is err as users of this package may see it: its text is one line. That a session or a
+// ticket is over is between the package and its driver: of that only the text remains.
+func public(err error) error {
+	if err != nil && (isSessionOver(err) || isGone(err) || strings.Contains(err.Error(), "\n")) {
+		return &internal{err}
+	}
+	return err
+}
+
+// internal wraps what err does, but for the sentinels of drivers.
+type internal struct{ err error }
+
+func (e *internal) Error() string      { return oneline.Of(e.err.Error()) }
+func (e *internal) As(target any) bool { return errors.As(e.err, target) }
+func (e *internal) Is(target error) bool {
+	return target != driver.ErrSession && target != driver.ErrGone && errors.Is(e.err, target)
+}

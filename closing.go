@@ -1,0 +1,184 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bounded"
+)
+
+// close ends waiting and all bound contexts, waits for the functions of Do, but no longer than their leases last, and
+// gives back what is held.
+func (e *engine) close() error {
+	e.mu.Lock()
+	if e.closing.Swap(true) {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	limit := e.d.Now().Add(e.ttl) // by then everything has ended by itself
+	e.mu.Unlock()
+
+	e.cancel(ErrClosed) // ends waiting, the heartbeat and the signals
+	var last driver.Instant
+	for _, q := range e.allQueues() {
+		q.mu.Lock()
+		for n := &q.line; n != nil; n = n.next {
+			n.dismiss()
+		}
+		q.unlock()
+		q.each(func(t *ticket) { last = max(last, t.wind()) })
+	}
+	e.awaitNone(last, &e.bodies)
+	e.leaveAll()
+	e.awaitNone(limit, &e.tickets)
+
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	sess := e.sess.Swap(nil)
+	var errs []error
+	if sess != nil {
+		errs = append(errs, sess.close(limit))
+	}
+	errs = append(errs, e.d.Close()) // ends calls that hang
+	e.reaper.stop()
+	e.tasks.Wait()
+	return public(errors.Join(errs...))
+}
+
+// closeTries is more than the connections of most pools. Each may have been cut since it was
+// used last.
+const closeTries = 6
+
+// close ends the session, and tries again if that fails, though not for long, and after the
+// limit only once more: a session that is not closed runs out.
+func (n *session) close(limit driver.Instant) error {
+	most := callTimeout(n.ttl)
+	call := bounded.New(context.Background(), min(most, max(most/4, limit.Sub(n.e.d.Now()))))
+	defer call.Release()
+	var b backoff.Backoff
+	for try := 1; ; try++ {
+		err := n.s.Close(call)
+		switch {
+		case err == nil || isSessionOver(err):
+			return nil
+		case driver.IsPermanent(err) || try == closeTries || b.Sleep(call) != nil:
+			return err
+		}
+	}
+}
+
+// awaitNone waits until there are none of these left, but not after the limit.
+func (e *engine) awaitNone(limit driver.Instant, left *atomic.Int64) {
+	timer := time.NewTimer(max(0, limit.Sub(e.d.Now())))
+	defer timer.Stop()
+	for left.Load() > 0 {
+		select {
+		case <-e.quiet:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// hush wakes Close if there is nothing left of what it waits for.
+func (e *engine) hush(left int64) {
+	if left > 0 || !e.closing.Load() {
+		return
+	}
+	select {
+	case e.quiet <- struct{}{}:
+	default:
+	}
+}
+
+// leaveAll gives back what is held, some tickets at a time.
+func (e *engine) leaveAll() {
+	const atOnce = 32
+	tickets := make(chan *ticket)
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			for t := range tickets {
+				t.close()
+			}
+		})
+	}
+	var all []*ticket
+	e.eachTicket(func(t *ticket) { all = append(all, t) })
+	for _, t := range all {
+		tickets <- t
+	}
+	close(tickets)
+	wg.Wait()
+}
+
+// enterBody notes that a function of Do runs under the lease.
+func (l *single) enterBody() error {
+	t := l.t
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	if t.e.closing.Load() {
+		return ErrClosed
+	}
+	t.bodies++
+	t.e.bodies.Add(1)
+	return nil
+}
+
+func (l *single) leaveBody() {
+	t := l.t
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.bodies--
+	t.e.hush(t.e.bodies.Add(-1))
+}
+
+// wind ends the contexts that are bound to the ticket's leases, not the leases
+// themselves. It returns the deadline if a function of Do runs under one, also
+// if that was evicted.
+func (t *ticket) wind() (deadline driver.Instant) {
+	for _, l := range t.leases {
+		l.endBound(ErrClosed)
+	}
+	if t.bodies > 0 {
+		deadline = t.deadline
+	}
+	return deadline
+}
+
+// close releases the ticket, or leaves it to its fixed end. One that is lost
+// ends with the session.
+func (t *ticket) close() {
+	now := t.e.d.Now()
+	t.q.mu.Lock()
+	t.judge(now)
+	held, fixed, clean := t.state == ticketHeld, t.fixed(), t.bodies == 0
+	taken := (held || t.state == ticketLost) && t.take()
+	forget := taken && (!held || fixed) || t.state == ticketSpent
+	fate := ErrReleased
+	if fixed {
+		fate = ErrClosed
+	}
+	leases := oneEach(t.leases)
+	t.endLeases(fate)
+	t.q.unlock()
+	var why error
+	if fixed {
+		why = fate
+	}
+	for _, l := range leases {
+		l.by.released(now.Sub(l.g.since), why)
+	}
+	switch {
+	case forget:
+		t.unregister()
+	case taken: // else whoever waits for it, or gives it back, is on the way
+		_ = t.leave(clean)
+	}
+}

@@ -1,0 +1,83 @@
+package interlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/bounded"
+)
+
+// become counts the lease as one of fewer units, before the backend is asked: if the reply is lost,
+// others may have the rest. A writer's ticket, which becomes a reader's, is taken away from the
+// line of writers. done says that the backend need not be asked.
+func (l *single) become(units int64) (done bool, err error) {
+	t := l.t
+	now := t.e.d.Now()
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.judge(now)
+	switch {
+	case l.fate.why != nil:
+		err = l.fate.why
+	case units >= t.confirmed:
+		done = true
+	case t.req.Hold > 0 && (!t.sent || t.sess.ended.Load()):
+		err = errOtherSession
+	case units >= t.units: // asked before, in vain
+	case l.g.leases > 1 || t.live > 1:
+		err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
+	default:
+		t.units = units
+		t.q.uncount(t)
+		if n := t.line; n != nil {
+			t.line = nil
+			n.lost(t)
+		}
+	}
+	return done, err
+}
+
+// errOtherSession: drivers shrink the tickets of their own session only.
+var errOtherSession = driver.Invalid(errors.New("the lease of ExpiresAfter is of another session, which alone can make it smaller"))
+
+// shrink has the backend reduce the ticket to so many units.
+func (l *single) shrink(ctx context.Context, units int64) error {
+	t := l.t
+	var b backoff.Backoff
+	for {
+		if done, err := l.become(units); done || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := t.shrink(ctx, units)
+		switch {
+		case err == nil:
+			t.q.mu.Lock()
+			t.confirmed = min(t.confirmed, units)
+			t.q.unlock()
+			return l.err()
+		case t.e.ctx.Err() != nil:
+			return ErrClosed
+		case isSessionOver(err) && t.req.Hold > 0:
+			return errOtherSession
+		case isGone(err) || isSessionOver(err):
+			t.gone(err)
+			return l.err()
+		case driver.IsPermanent(err):
+			return err
+		}
+		if err := t.e.beforeRetry(ctx, &b, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *ticket) shrink(ctx context.Context, units int64) error {
+	call := bounded.New(ctx, callTimeout(t.sess.ttl))
+	defer call.Release()
+	return t.sess.s.Shrink(call, t.tk, units)
+}
