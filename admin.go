@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Admin is what operators and tools do with the locks of a backend: see who holds and who waits, take a lock away,
@@ -15,10 +16,10 @@ type Admin struct{ c *Client }
 func (c *Client) Admin() Admin { return Admin{c} }
 
 // Exchanges counts the exchanges with the backend so far.
-func (a Admin) Exchanges() uint64 { return a.c.e.driver().Exchanges() }
+func (a Admin) Exchanges() uint64 { return a.c.e.Driver().Exchanges() }
 
 // Check examines whether the backend is configured so that its promises hold.
-func (a Admin) Check(ctx context.Context) []Finding { return a.c.e.driver().Check(ctx) }
+func (a Admin) Check(ctx context.Context) []Finding { return a.c.e.Driver().Check(ctx) }
 
 // Finding is one result of Check, of a client or of a URL.
 type Finding = driver.Finding
@@ -48,9 +49,9 @@ func (a Admin) Evict(ctx context.Context, name, id string, force bool) error {
 func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) error {
 	v := c.named(name)
 	return v.fail(op, v.request(ctx, func(ctx context.Context) error {
-		err := c.e.driver().Ask(ctx, v.key, ticketIn(id), d)
-		if isGone(err) {
-			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, ticketIn(id)))
+		err := c.e.Driver().Ask(ctx, v.key, engine.TicketID(id), d)
+		if engine.IsGone(err) {
+			return driver.Permanent(fmt.Errorf("%w: no holder and no waiter has the ID %q", ErrLost, engine.TicketID(id)))
 		}
 		return err
 	}))
@@ -62,7 +63,7 @@ func (c *Client) ask(ctx context.Context, op, name, id string, d driver.Demand) 
 const tokensLeft = 1 << 44
 
 // endOfFloors is the first floor that leaves too few tokens of a backend above it.
-const endOfFloors = (driver.MaxToken - tokensLeft) << tokenBits
+const endOfFloors = (driver.MaxToken - tokensLeft) << engine.TokenBits
 
 // RaiseToken makes every later token of the name larger than floor: for a
 // backend that was restored from a backup, or when the lock moves here from another backend
@@ -89,6 +90,6 @@ func (v cell) raise(ctx context.Context, floor uint64) error {
 		return v.fail("raise token", driver.Invalid(fmt.Errorf("a floor of %d leaves too few tokens above it: the largest is %d", floor, uint64(endOfFloors-1))))
 	}
 	return v.fail("raise token", v.request(ctx, func(ctx context.Context) error {
-		return v.c.e.driver().Raise(ctx, v.key, floor>>tokenBits)
+		return v.c.e.Driver().Raise(ctx, v.key, floor>>engine.TokenBits)
 	}))
 }

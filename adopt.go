@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Adopt makes a lease of one that was acquired with [ExpiresAfter], here or in another
@@ -16,10 +17,10 @@ import (
 // leases end at the time that they know of, so only one should extend.
 func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 	v := c.named(name)
-	if err := driver.CheckID(ticketIn(id)); err != nil {
+	if err := driver.CheckID(engine.TicketID(id)); err != nil {
 		return nil, v.fail("adopt", driver.Invalid(fmt.Errorf("%q is not the ID of a lease", id)))
 	}
-	lease, err := c.adopt(ctx, v, ticketIn(id))
+	lease, err := c.adopt(ctx, v, engine.TicketID(id))
 	if err != nil {
 		return nil, v.fail("adopt", err)
 	}
@@ -28,9 +29,9 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 }
 
 func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
-	if r, known := c.e.fixed(v.key, id); known {
+	if r, known := c.e.Fixed(v.key, id); known {
 		lease := c.lock(r.Kind, v.name, r.Units, r.Capacity, nil).newLease(ctx, true)
-		return lease, c.e.adopt(&lease.part, id)
+		return lease, c.e.Adopt(&lease.part, id)
 	}
 	q, err := c.look(ctx, v.name)
 	if err != nil {
@@ -39,8 +40,8 @@ func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
 	for _, m := range q.Members {
 		if m.ID == id && m.Held && m.Fixed {
 			lease := c.lock(q.Kind, v.name, m.Units, q.Capacity, nil).newLease(ctx, true)
-			err := c.e.adoptMember(ctx, &lease.part, m, q.Read)
-			if errors.Is(err, errTaken) { // somebody adopts it just now
+			err := c.e.AdoptMember(ctx, &lease.part, m, q.Read)
+			if errors.Is(err, engine.ErrTaken) { // somebody adopts it just now
 				return c.adopt(ctx, v, id)
 			}
 			return lease, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // All makes one lock of several, its parts: whoever acquires it has all of them, or none. The
@@ -67,7 +68,7 @@ func (l *Lock) include(p *Lock) {
 			l.cfg.wait, l.cfg.waits = p.cfg.wait, true
 		}
 	default:
-		same := func(q *Lock) bool { return q.c == p.c && q.cfg.queue == p.cfg.queue }
+		same := func(q *Lock) bool { return q.c == p.c && q.cfg.Queue == p.cfg.Queue }
 		if i := slices.IndexFunc(l.parts, same); i >= 0 {
 			l.parts[i] = l.parts[i].joinedBy(p)
 			return
@@ -83,13 +84,13 @@ func (l *Lock) joinedBy(p *Lock) *Lock {
 	case l.err != nil:
 	case p.err != nil:
 		n.wrong = p.err
-	case l.cfg.kind != p.cfg.kind || l.cfg.capacity != p.cfg.capacity:
-		n.wrong = fmt.Errorf("%w: it is %s, and %s", ErrMismatch, shape(l.cfg.kind, l.cfg.capacity), shape(p.cfg.kind, p.cfg.capacity))
-	case l.cfg.kind == driver.Semaphore:
-		n.cfg.units += p.cfg.units
-		n.cfg.weight = n.cfg.units
+	case l.cfg.Kind != p.cfg.Kind || l.cfg.Capacity != p.cfg.Capacity:
+		n.wrong = fmt.Errorf("%w: it is %s, and %s", ErrMismatch, shape(l.cfg.Kind, l.cfg.Capacity), shape(p.cfg.Kind, p.cfg.Capacity))
+	case l.cfg.Kind == driver.Semaphore:
+		n.cfg.Units += p.cfg.Units
+		n.cfg.weight = n.cfg.Units
 	default:
-		n.cfg.units = max(l.cfg.units, p.cfg.units)
+		n.cfg.Units = max(l.cfg.Units, p.cfg.Units)
 	}
 	return n.With()
 }
@@ -102,12 +103,12 @@ func (l *Lock) complete() *Lock {
 	l.err = driver.Invalid(l.wrong)
 	var names []string
 	for _, p := range l.parts {
-		names = append(names, p.cfg.name)
+		names = append(names, p.cfg.Name)
 		if l.err == nil && p.err != nil {
-			l.err = ofPart(p.cfg.name, p.err)
+			l.err = ofPart(p.cfg.Name, p.err)
 		}
 	}
-	l.cfg.name = strings.Join(names, ", ")
+	l.cfg.Name = strings.Join(names, ", ")
 	return l
 }
 
@@ -135,7 +136,7 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(l.parts[i].cfg.queue, l.parts[j].cfg.queue) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(l.parts[i].cfg.Queue, l.parts[j].cfg.Queue) })
 	var b backoff.Backoff
 	for {
 		w := l.newAttempt()
@@ -143,7 +144,7 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 		var crossed *crossing
 		switch {
 		case err == nil:
-			return &Lease{lock: l, all: w.whole}, nil
+			return &Lease{lock: l, all: w.Whole}, nil
 		case errors.As(err, &crossed):
 			at := slices.Index(order, crossed.part)
 			order = slices.Insert(slices.Delete(order, at, at+1), crossed.before, crossed.part)
@@ -152,7 +153,7 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 		}
 		if b.Sleep(ctx) != nil {
 			for _, p := range l.parts {
-				if err := p.c.e.endOfWait(ctx); errors.Is(err, ErrUnavailable) {
+				if err := p.c.e.EndOfWait(ctx); errors.Is(err, ErrUnavailable) {
 					return nil, err
 				}
 			}
@@ -171,11 +172,11 @@ func (*crossing) Error() string { return "crossing" }
 
 // attempt is one to acquire all parts.
 type attempt struct {
-	*whole
+	*engine.Whole
 	lock *Lock
 }
 
-func (l *Lock) newAttempt() attempt { return attempt{newWhole(len(l.parts)), l} }
+func (l *Lock) newAttempt() attempt { return attempt{engine.NewWhole(len(l.parts)), l} }
 
 // acquire gives everything back unless it succeeds.
 func (w attempt) acquire(ctx context.Context, order []int, try bool) (err error) {
@@ -187,26 +188,26 @@ func (w attempt) acquire(ctx context.Context, order []int, try bool) (err error)
 	}()
 	step, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := &binding{cancel: cancel}
-	if err := w.bind(b); err != nil {
+	b := &engine.Binding{Ended: cancel}
+	if err := w.Bind(b); err != nil {
 		return err
 	}
-	defer w.unbind(b)
+	defer w.Unbind(b)
 	if err = w.enterParts(step, order); err == nil {
 		w.tryTogether(step, order, try)
 		err = w.acquireParts(step, order, try)
 	}
-	switch closed := w.isClosed(); {
+	switch closed := w.Closed(); {
 	case closed != nil:
 		return closed
-	case w.err() != nil:
+	case w.Err() != nil:
 		return errPartLost
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	held = w.begin()
+	held = w.Begin()
 	if !held {
 		return errPartLost
 	}
@@ -224,7 +225,7 @@ func (w attempt) enterParts(ctx context.Context, order []int) error {
 			return ofPart(p.Name(), err)
 		}
 		if nested {
-			w.add(i, &p.part)
+			w.Add(i, &p.part)
 		}
 	}
 	return nil
@@ -236,7 +237,7 @@ func (w attempt) enterParts(ctx context.Context, order []int) error {
 func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	parts := w.lock.parts
 	for at, i := range order[1:] {
-		if parts[order[at]].cfg.queue == parts[i].cfg.queue {
+		if parts[order[at]].cfg.Queue == parts[i].cfg.Queue {
 			return // of one name: see crossing
 		}
 	}
@@ -244,7 +245,7 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	began := time.Now()
 	var tries sync.WaitGroup
 	for _, i := range order {
-		if w.part(i) == nil {
+		if w.Part(i) == nil {
 			tries.Go(func() {
 				lease := parts[i].newLease(ctx, true)
 				if _, err := lease.get(ctx, true); err == nil {
@@ -257,17 +258,17 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	took := time.Since(began)
 	early := w.lock.newAttempt()
 	defer func() { // also if the log panics
-		if len(early.whole.parts()) > 0 {
+		if len(early.Parts()) > 0 {
 			early.giveBack(ctx, true)
 		}
 	}()
 	for at, i := range order {
 		switch s := leases[i]; {
 		case s == nil:
-		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return w.part(j) == nil }):
-			w.add(i, &s.part)
+		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return w.Part(j) == nil }):
+			w.Add(i, &s.part)
 		default:
-			early.add(i, &s.part)
+			early.Add(i, &s.part)
 		}
 	}
 	for _, i := range order {
@@ -280,16 +281,16 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 
 // acquireParts acquires those that are not held yet, one after the other.
 func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error {
-	for _, p := range w.parts() {
+	for _, p := range w.Parts() {
 		ctx = leaseOf(p).carry(ctx) // who waits for a part holds those before it
 	}
 	for at, i := range order {
-		if w.part(i) != nil {
+		if w.Part(i) != nil {
 			continue
 		}
 		p := w.lock.parts[i]
 		first := at // of those that have its name
-		for first > 0 && w.lock.parts[order[first-1]].cfg.queue == p.cfg.queue {
+		for first > 0 && w.lock.parts[order[first-1]].cfg.Queue == p.cfg.Queue {
 			first--
 		}
 		acquire := p.Acquire
@@ -299,7 +300,7 @@ func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error 
 		lease, err := acquire(ctx)
 		switch {
 		case err == nil:
-			w.add(i, &lease.part)
+			w.Add(i, &lease.part)
 			ctx = lease.carry(ctx)
 			continue
 		case first == at || !errors.Is(err, ErrBusy):
@@ -308,7 +309,7 @@ func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error 
 		case !try:
 			return &crossing{i, first}
 		}
-		return ofPart(p.cfg.name, err)
+		return ofPart(p.cfg.Name, err)
 	}
 	return nil
 }
@@ -316,24 +317,24 @@ func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error 
 // isOneOf reports whether a lock is one of those that are held through other clients: then its
 // queue has their tickets.
 func (w attempt) isOneOf(ctx context.Context, p *Lock, held []int) bool {
-	call := p.c.e.call(ctx)
+	call := p.c.e.Call(ctx)
 	defer call.Release()
-	q, err := p.c.look(call, p.cfg.name)
+	q, err := p.c.look(call, p.cfg.Name)
 	if err != nil {
 		return false // it is found out at another attempt
 	}
 	return slices.ContainsFunc(q.Members, func(m driver.Member) bool {
-		return slices.ContainsFunc(held, func(i int) bool { return w.part(i).ticketID() == m.ID })
+		return slices.ContainsFunc(held, func(i int) bool { return w.Part(i).Ticket() == m.ID })
 	})
 }
 
 // giveBack releases the parts of an attempt that came to nothing. As one that gives up a wait it
 // waits until they have left, but not for long after the end of ctx.
 func (w attempt) giveBack(ctx context.Context, try bool) {
-	w.end(ErrReleased)
-	left := w.releaseParts(func(_ int, s *single) {
-		s.waive()
-		_ = s.release(!s.wasInherited()) // what it was told of the last holder is for the next one to hear
+	w.End(ErrReleased)
+	left := w.ReleaseParts(func(_ int, s *engine.Lease) {
+		s.Waive()
+		_ = s.Release(!s.Inherited()) // what it was told of the last holder is for the next one to hear
 	})
 	var limit <-chan time.Time
 	if try {
@@ -348,14 +349,14 @@ func (w attempt) giveBack(ctx context.Context, try bool) {
 	}
 	select {
 	case <-left:
-	case <-time.After(farewell):
+	case <-time.After(engine.Farewell):
 	}
 }
 
 // longestCall is the longest time that one exchange with a backend takes.
 func (w attempt) longestCall() (longest time.Duration) {
 	for _, p := range w.lock.parts {
-		longest = max(longest, callTimeout(p.c.cfg.ttl))
+		longest = max(longest, p.c.e.CallLimit())
 	}
 	return longest
 }
@@ -365,7 +366,7 @@ func (l *Lease) holds(lock *Lock) bool {
 	return l.Err() == nil && !slices.ContainsFunc(lock.parts, func(p *Lock) bool {
 		return !slices.ContainsFunc(l.Parts(), func(o *Lease) bool {
 			q := o.lock
-			return q.c == p.c && q.cfg.queue == p.cfg.queue && q.cfg.kind == p.cfg.kind && o.part.units() >= p.cfg.units
+			return q.c == p.c && q.cfg.Queue == p.cfg.Queue && q.cfg.Kind == p.cfg.Kind && o.part.Units() >= p.cfg.Units
 		})
 	})
 }
@@ -375,5 +376,5 @@ func ofPart(name string, err error) error {
 	if e, ok := err.(*Error); ok {
 		err = e.Err
 	}
-	return partError(name, err)
+	return engine.PartError(name, err)
 }

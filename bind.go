@@ -1,6 +1,10 @@
 package interlock
 
-import "context"
+import (
+	"context"
+
+	"github.com/interlock-go/interlock/internal/engine"
+)
 
 // Bind returns a context that ends with the lease, with a cause that wraps
 // ErrLost, ErrReleased or ErrClosed, and that carries the lease: whoever is
@@ -8,7 +12,7 @@ import "context"
 // to free it.
 func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(l.carry(ctx))
-	b := &binding{work: true, cancel: func(why error) { cancel(l.fail("hold", why)) }}
+	b := &engine.Binding{Work: true, Ended: func(why error) { cancel(l.fail("hold", why)) }}
 	if err := l.bind(b); err != nil {
 		cancel(l.fail("hold", err))
 	}
@@ -19,17 +23,17 @@ func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // bind has a context end with the lease. It fails if the lease has ended.
-func (l *Lease) bind(b *binding) error {
+func (l *Lease) bind(b *engine.Binding) error {
 	if l.all != nil {
-		return l.all.bind(b)
+		return l.all.Bind(b)
 	}
-	return l.part.bind(b)
+	return l.part.Bind(b)
 }
 
-func (l *Lease) unbind(b *binding) {
+func (l *Lease) unbind(b *engine.Binding) {
 	if l.all != nil {
-		l.all.unbind(b)
+		l.all.Unbind(b)
 	} else {
-		l.part.unbind(b)
+		l.part.Unbind(b)
 	}
 }

@@ -53,7 +53,7 @@ func (l *Lock) withHolders(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
-	q, unknown := l.c.Admin().Queue(ctx, l.cfg.name)
+	q, unknown := l.c.Admin().Queue(ctx, l.cfg.Name)
 	if unknown != nil || len(q.Holders) == 0 {
 		return err
 	}

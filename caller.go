@@ -43,9 +43,9 @@ func (k *caller) emit(e Event) {
 }
 
 func (k *caller) deliver(ctx context.Context, e Event) {
-	e.ID, e.Name, e.LockKind = k.id, k.lock.cfg.name, string(k.lock.cfg.kind)
+	e.ID, e.Name, e.LockKind = k.id, k.lock.cfg.Name, string(k.lock.cfg.Kind)
 	if e.Units == 0 {
-		e.Units = k.lock.cfg.units
+		e.Units = k.lock.cfg.Units
 	}
 	k.lock.c.emit(ctx, e)
 }
@@ -104,21 +104,21 @@ func (k *caller) retries(err error) {
 // holding is a lease as the engine knows its holder.
 type holding struct{ *Lease }
 
-func (h holding) waits()             { h.by.waits() }
-func (h holding) retries(err error)  { h.by.retries(err) }
-func (h holding) rejoined(err error) { h.by.emit(Event{Kind: EventRejoined, Err: err}) }
+func (h holding) Waits()             { h.by.waits() }
+func (h holding) Retries(err error)  { h.by.retries(err) }
+func (h holding) Rejoined(err error) { h.by.emit(Event{Kind: EventRejoined, Err: err}) }
 
-func (h holding) released(held time.Duration, err error) {
+func (h holding) Released(held time.Duration, err error) {
 	h.emit(Event{Kind: EventReleased, Took: held, Err: err})
 }
 
-func (h holding) lost(at time.Time, err error) { h.emit(Event{Kind: EventLost, Time: at, Err: err}) }
+func (h holding) Lost(at time.Time, err error) { h.emit(Event{Kind: EventLost, Time: at, Err: err}) }
 
-func (h holding) inDoubt(at time.Time, err error) {
+func (h holding) InDoubt(at time.Time, err error) {
 	h.emit(Event{Kind: EventInDoubt, Time: at, Err: err})
 }
 
-func (h holding) overruns(since time.Duration, err error) {
+func (h holding) Overruns(since time.Duration, err error) {
 	h.emit(Event{Kind: EventOverrun, Took: since, Err: err})
 }
 
@@ -132,7 +132,7 @@ func (h holding) emit(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Token, e.Units = h.part.token(), h.part.units()
+	e.Token, e.Units = h.part.Token(), h.part.Units()
 	k.mu.Lock()
 	has := k.has
 	if !has {

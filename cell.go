@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/engine"
 	"github.com/interlock-go/interlock/internal/record"
 )
 
@@ -42,20 +43,20 @@ func (c *Client) checkName(name string) error {
 
 // retry repeats f, which waits for others until ctx ends, until it succeeds, fails for good, or ctx ends.
 func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
-	return v.repeat(ctx, f, v.c.e.because)
+	return v.repeat(ctx, f, v.c.e.Because)
 }
 
 // request is retry for what the backend answers soon.
 func (v cell) request(ctx context.Context, f func(context.Context) error) error {
 	return v.repeat(ctx, func(ctx context.Context) error {
-		call := v.c.e.call(ctx)
+		call := v.c.e.Call(ctx)
 		defer call.Release()
 		return f(call)
 	}, func(ctx context.Context, last error) error {
 		if last == nil {
-			return unanswered(ctx)
+			return engine.Unanswered(ctx)
 		}
-		return v.c.e.because(ctx, last)
+		return v.c.e.Because(ctx, last)
 	})
 }
 
@@ -68,17 +69,17 @@ func (v cell) repeat(ctx context.Context, f func(context.Context) error, ended f
 	var b backoff.Backoff
 	var last error
 	for {
-		if v.c.e.context().Err() != nil {
+		if v.c.e.Context().Err() != nil {
 			return ErrClosed
 		}
 		if ctx.Err() != nil {
-			return v.c.e.because(ctx, last)
+			return v.c.e.Because(ctx, last)
 		}
 		err := f(ctx)
 		switch {
 		case err == nil:
 			return nil
-		case v.c.e.context().Err() != nil:
+		case v.c.e.Context().Err() != nil:
 			return ErrClosed
 		case driver.IsPermanent(err):
 			return err
@@ -88,14 +89,14 @@ func (v cell) repeat(ctx context.Context, f func(context.Context) error, ended f
 			}
 			return ended(ctx, last)
 		}
-		last = tried(err)
+		last = engine.Tried(err)
 		_ = b.Sleep(ctx)
 	}
 }
 
 func (v cell) load(ctx context.Context) (got driver.Cell, err error) {
 	err = v.request(ctx, func(ctx context.Context) error {
-		got, err = v.c.e.driver().Load(ctx, v.key)
+		got, err = v.c.e.Driver().Load(ctx, v.key)
 		return err
 	})
 	return got, err
@@ -108,12 +109,12 @@ func (v cell) swap(ctx context.Context, s driver.Swap) (got driver.Cell, err err
 	if !s.Delete && len(s.Value) > driver.MaxCell {
 		return got, driver.Invalid(fmt.Errorf("a value of %d bytes: at most %d are possible", len(s.Value), driver.MaxCell))
 	}
-	s.ID, s.Name = newID(), v.key
+	s.ID, s.Name = engine.NewID(), v.key
 	// Repeating is harmless only as long as the backend remembers the first try.
 	ctx, cancel := context.WithTimeoutCause(ctx, driver.SwapMemory/2, errUnknown)
 	defer cancel()
 	err = v.request(ctx, func(ctx context.Context) error {
-		got, err = v.c.e.driver().Swap(ctx, s)
+		got, err = v.c.e.Driver().Swap(ctx, s)
 		return err
 	})
 	return got, err
@@ -124,7 +125,7 @@ func (v cell) watch(ctx context.Context, after uint64) (got driver.Cell, err err
 	ctx, cancel := v.c.untilClosed(ctx)
 	defer cancel()
 	err = v.retry(ctx, func(ctx context.Context) error {
-		got, err = v.c.e.driver().Watch(ctx, v.key, after)
+		got, err = v.c.e.Driver().Watch(ctx, v.key, after)
 		return err
 	})
 	return got, err
@@ -174,6 +175,6 @@ func (v cell) fail(op string, err error) error { return failed(op, v.name, err) 
 // untilClosed returns a context that also ends with the client.
 func (c *Client) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.e.context(), func() { cancel(ErrClosed) })
+	stop := context.AfterFunc(c.e.Context(), func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }

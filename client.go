@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Client is one member: it has one session with the backend and one heartbeat,
@@ -13,7 +14,7 @@ import (
 // are lost and say so, a new session is opened, and waiters line up again. All
 // methods may be called concurrently.
 type Client struct {
-	e   *engine
+	e   *engine.Engine
 	cfg clientConfig
 
 	mu        sync.Mutex
@@ -23,24 +24,24 @@ type Client struct {
 // start opens the first session and everything that runs until Close.
 func start(ctx context.Context, d driver.Driver, cfg clientConfig) (*Client, error) {
 	c := &Client{cfg: cfg, followers: map[string]*follower{}}
-	settings := config{
-		ttl: cfg.ttl, owner: cfg.owner, observed: cfg.observed(),
-		renewed: func(ctx context.Context, took time.Duration, exchanges uint64) {
+	settings := engine.Config{
+		TTL: cfg.ttl, Owner: cfg.owner, Observed: cfg.observed(),
+		Renewed: func(ctx context.Context, took time.Duration, exchanges uint64) {
 			c.emit(ctx, Event{Kind: EventRenewed, Took: took, Exchanges: exchanges})
 		},
-		reopened: func(ctx context.Context, took time.Duration) { c.emit(ctx, Event{Kind: EventSession, Took: took}) },
+		Reopened: func(ctx context.Context, took time.Duration) { c.emit(ctx, Event{Kind: EventSession, Took: took}) },
 	}
 	if cfg.log != nil {
-		settings.changed = func(ttl time.Duration) {
+		settings.Changed = func(ttl time.Duration) {
 			cfg.log.Info("interlock: the backend changed the TTL", "asked", cfg.ttl, "granted", ttl)
 		}
 	}
 	var err error
-	if c.e, err = newEngine(ctx, d, settings); err != nil {
+	if c.e, err = engine.New(ctx, d, settings); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // TTL returns what the backend granted, which may differ from what was asked.
-func (c *Client) TTL() time.Duration { return c.e.grantedTTL() }
+func (c *Client) TTL() time.Duration { return c.e.TTL() }

@@ -10,7 +10,7 @@ import "fmt"
 // driver says so: one on the program's own ZooKeeper connection takes two more.
 // A second Close does nothing and returns ErrClosed, also while the first goes on.
 func (c *Client) Close() error {
-	if err := c.e.close(); err != nil {
+	if err := c.e.Close(); err != nil {
 		return fmt.Errorf("interlock: close: %w", err)
 	}
 	return nil
@@ -21,4 +21,4 @@ func (c *Client) Close() error {
 // or a second if that is shorter, is not counted. The resource that it works on has to refuse it, if
 // it checks tokens. Events of the kind [EventOverrun] tell of each, and [Admin.Queues] of those of
 // all clients. It is 0 once the client is being closed.
-func (c *Client) Overruns() int { return c.e.overrunning() }
+func (c *Client) Overruns() int { return c.e.Overruns() }

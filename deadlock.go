@@ -9,6 +9,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/deadlock"
+	"github.com/interlock-go/interlock/internal/engine"
 	"github.com/interlock-go/interlock/internal/oneline"
 	"github.com/interlock-go/interlock/internal/outer"
 	"github.com/interlock-go/interlock/internal/record"
@@ -116,7 +117,7 @@ type inspected struct{ c *Client }
 func (i inspected) Queues(ctx context.Context, prefix string) (all []driver.Queue, err error) {
 	err = cell{c: i.c}.retry(ctx, func(ctx context.Context) error {
 		all = nil
-		for q, err := range i.c.e.driver().Queues(ctx, prefix) {
+		for q, err := range i.c.e.Driver().Queues(ctx, prefix) {
 			if err != nil {
 				return err
 			}
@@ -133,9 +134,9 @@ func (i inspected) Look(ctx context.Context, queue string) (driver.Queue, error)
 
 func (i inspected) Revoke(ctx context.Context, queue, id string) error {
 	err := cell{c: i.c}.request(ctx, func(ctx context.Context) error {
-		return i.c.e.driver().Ask(ctx, queue, id, driver.Revoke)
+		return i.c.e.Driver().Ask(ctx, queue, id, driver.Revoke)
 	})
-	if isGone(err) {
+	if engine.IsGone(err) {
 		return nil
 	}
 	return err
@@ -155,16 +156,16 @@ func (b *inDeadlock) Unwrap() error { return ErrDeadlock }
 // beginWait is called when a wait begins, of a ticket, or of a goroutine that waits for another one's ticket. The
 // context that it returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is
 // called when the wait has ended.
-func (h holding) beginWait(ctx context.Context, ticket string) (step context.Context, over func()) {
+func (h holding) BeginWait(ctx context.Context, ticket string) (step context.Context, over func()) {
 	if !keepsOut(ctx) {
-		return ctx, nothing
+		return ctx, func() {}
 	}
 	l, c := &h.lock.cfg, h.lock.c
 	w := &deadlock.Waiter{
-		Record: deadlock.Record{ID: newID(), Queue: l.queue, Units: l.units, Ticket: ticket, TTL: c.TTL(), Note: oneline.Cut(l.note, record.MostOfNote)},
+		Record: deadlock.Record{ID: engine.NewID(), Queue: l.Queue, Units: l.Units, Ticket: ticket, TTL: c.TTL(), Note: oneline.Cut(l.Note, record.MostOfNote)},
 		Holds:  func() []string { return stillHeld(ctx) },
 		Keep: func(ctx context.Context, queue string, note func(int) []byte) {
-			c.e.keepRecord(ctx, l.name, queue, note)
+			c.e.KeepRecord(ctx, l.Name, queue, note)
 		},
 	}
 	if l.breaks != nil {
@@ -172,7 +173,7 @@ func (h holding) beginWait(ctx context.Context, ticket string) (step context.Con
 		w.Find = func(ctx context.Context) ([]deadlock.Cycle, error) { return findCycles(ctx, clients) }
 		w.Failed = func(c deadlock.Cycle) error { return &inDeadlock{deadlockOf(c)} }
 	}
-	return w.Begin(ctx, c.e.context(), func(f func()) { c.e.background(f) })
+	return w.Begin(ctx, c.e.Context(), func(f func()) { c.e.Background(f) })
 }
 
 // keepsOut reports whether a wait with ctx can keep others waiting for ever: its caller holds something, and nothing
@@ -184,7 +185,7 @@ func keepsOut(ctx context.Context) bool {
 	}
 	holds := len(outer.Tickets(ctx)) > 0
 	for s := range carried(ctx) {
-		if s.part.isFixed() && s.Err() == nil {
+		if s.part.Fixed() && s.Err() == nil {
 			return false
 		}
 		holds = true
@@ -196,8 +197,8 @@ func keepsOut(ctx context.Context) bool {
 // that has ended is not among them when anybody else can have the lock.
 func stillHeld(ctx context.Context) (tickets []string) {
 	for s := range carried(ctx) {
-		if s.Err() == nil && !slices.Contains(tickets, s.part.ticketID()) {
-			tickets = append(tickets, s.part.ticketID())
+		if s.Err() == nil && !slices.Contains(tickets, s.part.Ticket()) {
+			tickets = append(tickets, s.part.Ticket())
 		}
 	}
 	return append(tickets, outer.Tickets(ctx)...)

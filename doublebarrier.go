@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // DoubleBarrier lets a fixed number of members enter together and leave
@@ -81,7 +82,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 			err = fmt.Errorf("%w: %d of %d members were there", err, waiting, b.members)
 		case ctx.Err() == nil && errors.Is(lost, ErrLost) && !errors.Is(lost, ErrEvicted):
 			var missed bool
-			if missed, err = b.missed(ctx, ticketIn(lease.ID())); err == nil && !missed {
+			if missed, err = b.missed(ctx, engine.TicketID(lease.ID())); err == nil && !missed {
 				lease.by.emit(Event{Kind: EventRejoined, Err: lost})
 				continue
 			}
@@ -96,11 +97,11 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 // abandon gives up the place of a member that does not enter. It does not wait for long.
 func (b *DoubleBarrier) abandon(l *Lease) {
 	left := make(chan struct{})
-	b.c.e.background(func() {
+	b.c.e.Background(func() {
 		defer close(left)
 		_ = l.Release()
 	})
-	b.c.e.await(left, farewell)
+	b.c.e.Await(left, engine.Farewell)
 }
 
 // missed reports whether a round has begun with a ticket that was lost. It waits until the ticket
@@ -134,7 +135,7 @@ func (b *DoubleBarrier) Count(ctx context.Context) (waiting, inside int, err err
 // The error wraps ErrLost if this member was itself taken for dead: the others may have left
 // without it. If ctx ends first, the member has left; whether the others have is not known.
 func (b *DoubleBarrier) Leave(ctx context.Context, l *Lease) error {
-	id := ticketIn(l.ID())
+	id := engine.TicketID(l.ID())
 	lost := l.Release()
 	err := b.until(ctx, func(_ context.Context, m *meeting) (bool, error) {
 		return !m.members[id] || m.over, nil
@@ -228,7 +229,7 @@ func (b *DoubleBarrier) until(ctx context.Context, done func(context.Context, *m
 // beginning the next round if that can be done. Of the members of this client one tries
 // that at a time. If it fails, it leaves: then there is another look, and another one tries.
 func (b *DoubleBarrier) entered(ctx context.Context, m *meeting, l *Lease) (bool, error) {
-	id := ticketIn(l.ID())
+	id := engine.TicketID(l.ID())
 	if err := b.agree(m.queue, id); err != nil {
 		return false, err
 	}

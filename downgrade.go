@@ -17,11 +17,11 @@ import (
 func (l *Lease) Downgrade(ctx context.Context) error {
 	found := false
 	for _, p := range l.parts() {
-		if leaseOf(p).lock.cfg.kind != driver.RWMutex {
+		if leaseOf(p).lock.cfg.Kind != driver.RWMutex {
 			continue
 		}
 		found = true
-		if err := p.shrink(ctx, 1); err != nil {
+		if err := p.Shrink(ctx, 1); err != nil {
 			return l.failPart("downgrade", p, err)
 		}
 	}

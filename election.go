@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Election chooses one leader among candidates, in the order in which they
@@ -88,7 +89,7 @@ func (e *Election) LeadWhile(ctx context.Context, value string, healthy, f func(
 func (e *Election) lookAfter(ctx context.Context, lease *Lease, healthy func(context.Context) error) {
 	for e.rest(ctx) == nil {
 		if err := e.health(ctx, healthy); err != nil && ctx.Err() == nil {
-			e.leaseIn(lease).giveUp(fmt.Errorf("the leader is not healthy: %w", err))
+			e.leaseIn(lease).Lose(fmt.Errorf("the leader is not healthy: %w", err))
 			return
 		}
 	}
@@ -157,13 +158,13 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 		switch {
 		case err != nil:
 			return driver.Swap{}, err
-		case was.Token > own.backendToken():
+		case was.Token > own.BackendToken():
 			return driver.Swap{}, fmt.Errorf("%w: another leads", ErrLost)
 		}
-		data, err := json.Marshal(leading{own.ticketID(), own.backendToken(), []byte(value)})
+		data, err := json.Marshal(leading{own.Ticket(), own.BackendToken(), []byte(value)})
 		return driver.Swap{Value: data}, err
 	})
-	switch over := own.err(); {
+	switch over := own.Err(); {
 	case over == nil:
 		return err
 	case errors.Is(over, ErrLost):
@@ -174,12 +175,12 @@ func (e *Election) setValue(ctx context.Context, l *Lease, value string) error {
 }
 
 // leaseIn is the lease of this election, which may be a part of l; nil if it is not.
-func (e *Election) leaseIn(l *Lease) *single {
+func (e *Election) leaseIn(l *Lease) *engine.Lease {
 	if l == nil {
 		return nil
 	}
 	for _, p := range l.parts() {
-		if o := leaseOf(p).lock; o.c == e.c && o.cfg.kind == driver.Election && o.cfg.name == e.name {
+		if o := leaseOf(p).lock; o.c == e.c && o.cfg.Kind == driver.Election && o.cfg.Name == e.name {
 			return p
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 	"github.com/interlock-go/interlock/internal/oneline"
 )
 
@@ -19,19 +20,19 @@ var (
 	// away in the last two thirds of a TTL of the wait may go unnoticed. A backend that answers, and grants
 	// nothing for some time since it has lost its locks in a crash, is not available either: see
 	// [Queue].Paused.
-	ErrUnavailable = errors.New("the backend is not available")
+	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrLost: the lease ended without being released. It is the cause of every
 	// context that was bound to the lease.
-	ErrLost = errors.New("lease lost")
+	ErrLost = engine.ErrLost
 
 	// ErrEvicted: the lease was lost because somebody evicted it. It comes
 	// together with ErrLost. The lock passes on when the lease is released, or
 	// its TTL has run out.
-	ErrEvicted = errors.New("evicted")
+	ErrEvicted = engine.ErrEvicted
 
 	// ErrReleased is what Lease.Err returns after Release.
-	ErrReleased = errors.New("released")
+	ErrReleased = engine.ErrReleased
 
 	// ErrInvalid: a wrong name, URL, option or argument, such as a value of more than
 	// 64 KiB; the request can never succeed.
@@ -45,7 +46,7 @@ var (
 	// that asks for the writer's side gets it too: only the release of the reader's
 	// side helps, as the text says. And so does a wait with [BreakDeadlocks] whose deadlock has to be
 	// broken: release what is held, and try again.
-	ErrDeadlock = errors.New("already held by this context (see Reentrant, LeaseFrom and Detach)")
+	ErrDeadlock = engine.ErrDeadlock
 
 	// ErrNoLeader: nobody leads the election.
 	ErrNoLeader = errors.New("nobody leads")
@@ -54,7 +55,7 @@ var (
 	ErrConflict = driver.ErrConflict
 
 	// ErrClosed: the client is closed.
-	ErrClosed = errors.New("client closed")
+	ErrClosed = engine.ErrClosed
 )
 
 // Retryable reports whether the same call may succeed later: the lock was busy or lost, or the backend away. A loop
@@ -92,5 +93,5 @@ func failed(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Name: name, Err: public(err)}
+	return &Error{Op: op, Name: name, Err: engine.Public(err)}
 }

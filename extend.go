@@ -16,14 +16,14 @@ import (
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	for _, p := range l.parts() {
 		switch {
-		case !p.isFixed():
+		case !p.Fixed():
 			return l.failPart("extend", p, errNotFixed)
 		case d <= 0 || d > maxTime:
 			return l.failPart("extend", p, driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, maxTime)))
 		}
 	}
 	for _, p := range l.parts() {
-		if err := p.extend(ctx, d); err != nil {
+		if err := p.Extend(ctx, d); err != nil {
 			return l.failPart("extend", p, err)
 		}
 	}

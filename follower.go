@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // A follower reads a cell and the queue of its name, and again after each change, for all
@@ -69,9 +70,9 @@ func (c *Client) followerOf(v cell, digest func(driver.Cell, driver.Queue) (any,
 	if f == nil {
 		f = &follower{v: v, digest: digest, asked: make(chan struct{}, 1), news: make(chan struct{})}
 		var ctx context.Context
-		ctx, f.stop = context.WithCancel(c.e.context())
+		ctx, f.stop = context.WithCancel(c.e.Context())
 		c.followers[v.key] = f
-		c.e.background(func() { f.end(f.run(ctx)) })
+		c.e.Background(func() { f.end(f.run(ctx)) })
 	}
 	f.calls++
 	return f
@@ -134,7 +135,7 @@ func (f *follower) next(ctx context.Context, due, seen uint64) (look, error) {
 		f.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return look{}, f.v.c.e.because(ctx, why)
+			return look{}, f.v.c.e.Because(ctx, why)
 		case last.err != nil:
 			return look{}, last.err
 		case last.read >= due && last.number > seen:
@@ -230,16 +231,16 @@ func (f *follower) show(read uint64, cell driver.Cell, queue driver.Queue) error
 func (f *follower) read(ctx context.Context) (cell driver.Cell, queue driver.Queue, err error) {
 	c := f.v.c
 	err = f.v.retry(ctx, func(ctx context.Context) (err error) {
-		defer func() { f.said(tried(err)) }()
-		call := c.e.call(ctx)
-		cell, err = c.e.driver().Load(call, f.v.key)
+		defer func() { f.said(engine.Tried(err)) }()
+		call := c.e.Call(ctx)
+		cell, err = c.e.Driver().Load(call, f.v.key)
 		call.Release()
 		if err != nil {
 			return err
 		}
-		call = c.e.call(ctx)
+		call = c.e.Call(ctx)
 		defer call.Release()
-		queue, err = c.e.driver().Follow(call, c.named(f.v.name).key, "")
+		queue, err = c.e.Driver().Follow(call, c.named(f.v.name).key, "")
 		return err
 	})
 	return cell, queue, err
@@ -255,7 +256,7 @@ func (f *follower) said(err error) {
 func (f *follower) follow(ctx context.Context, after string) (queue driver.Queue, err error) {
 	v := f.v.c.named(f.v.name)
 	err = v.retry(ctx, func(ctx context.Context) error {
-		queue, err = v.c.e.driver().Follow(ctx, v.key, after)
+		queue, err = v.c.e.Driver().Follow(ctx, v.key, after)
 		return err
 	})
 	return queue, err

@@ -64,7 +64,7 @@ func (l *Lock) heldOf(ctx context.Context) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {
 		for s := range carried(ctx) {
 			o := s.lock
-			if o.c == l.c && o.cfg.queue == l.cfg.queue && o.cfg.kind == l.cfg.kind && s.Err() == nil && !yield(s) {
+			if o.c == l.c && o.cfg.Queue == l.cfg.Queue && o.cfg.Kind == l.cfg.Kind && s.Err() == nil && !yield(s) {
 				return
 			}
 		}
@@ -78,7 +78,7 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 		return l.allHeld(ctx)
 	}
 	for lease := range l.heldOf(ctx) {
-		if lease.Exclusive() || !l.cfg.exclusive() {
+		if lease.Exclusive() || !l.cfg.Exclusive() {
 			return lease, true
 		}
 	}
@@ -90,7 +90,7 @@ func (l *Lock) Held(ctx context.Context) (*Lease, bool) {
 // carries them. Of [All] there are the parts. A lock that [Sticky] keeps without a lease is not held, and a
 // place in line is none. What it returns may have ended by the time that it is looked at.
 func (c *Client) Leases(name string) (leases []*Lease) {
-	for _, l := range c.e.leases(c.cfg.prefix + name) {
+	for _, l := range c.e.Leases(c.cfg.prefix + name) {
 		leases = append(leases, leaseOf(l))
 	}
 	return leases
@@ -123,8 +123,8 @@ func (l *Lease) enterOpen(ctx context.Context) (nested bool, err error) {
 	case l.lock.err != nil:
 		return false, l.lock.err
 	case ctx.Err() != nil:
-		return false, e.endOfWait(ctx)
-	case e.context().Err() != nil:
+		return false, e.EndOfWait(ctx)
+	case e.Context().Err() != nil:
 		return false, ErrClosed
 	}
 	return l.enter(ctx)
@@ -136,7 +136,7 @@ func (l *Lease) enterOpen(ctx context.Context) (nested bool, err error) {
 // beside them is a deadlock.
 func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
 	want := &l.lock.cfg
-	units := want.units
+	units := want.Units
 	var seen []*Lease // nested leases have no units of their own
 	for lease := range l.lock.heldOf(ctx) {
 		nested, has := l.nestIn(lease)
@@ -147,16 +147,16 @@ func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
 			continue // it was lost just now
 		}
 		switch {
-		case want.kind == driver.RWMutex && want.exclusive() && !lease.Exclusive():
+		case want.Kind == driver.RWMutex && want.Exclusive() && !lease.Exclusive():
 			return false, &upgrade{}
-		case want.kind == driver.Mutex || want.kind == driver.RWMutex || want.kind == driver.Election:
+		case want.Kind == driver.Mutex || want.Kind == driver.RWMutex || want.Kind == driver.Election:
 			return false, ErrDeadlock
 		}
-		if slices.ContainsFunc(seen, func(s *Lease) bool { return s.part.isBeside(&lease.part) }) {
+		if slices.ContainsFunc(seen, func(s *Lease) bool { return s.part.Beside(&lease.part) }) {
 			continue
 		}
 		seen = append(seen, lease)
-		if units += has; units > max(want.capacity, lease.part.capacity()) {
+		if units += has; units > max(want.Capacity, lease.part.Capacity()) {
 			return false, ErrDeadlock
 		}
 	}
@@ -166,11 +166,11 @@ func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
 // nestIn makes it another lease of the grant of outer. Events of both have one ID.
 func (l *Lease) nestIn(outer *Lease) (ok bool, has int64) {
 	if l.by == nil {
-		return outer.part.nest(&l.part)
+		return outer.part.Nest(&l.part)
 	}
 	own := l.by.id
 	l.by.id = outer.by.id
-	if ok, has = outer.part.nest(&l.part); !ok {
+	if ok, has = outer.part.Nest(&l.part); !ok {
 		l.by.id = own
 	}
 	return ok, has

@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/engine"
 	"github.com/interlock-go/interlock/internal/oneline"
 	"github.com/interlock-go/interlock/internal/record"
 )
@@ -52,14 +53,14 @@ type Queue struct {
 
 func (c *Client) inspect(q driver.Queue) Queue {
 	out := Queue{Name: strings.TrimPrefix(q.Name, c.cfg.prefix), Kind: oneline.Cut(q.Kind, driver.MaxOwner), Capacity: q.Capacity, PermitsSet: q.Resized, Holders: []Member{}, Waiters: []Member{}}
-	age := c.e.driver().Now().Sub(q.Read)
+	age := c.e.Driver().Now().Sub(q.Read)
 	now := time.Now()
-	if left, why := c.e.paused(); why != nil {
+	if left, why := c.e.Paused(); why != nil {
 		out.Paused = now.Add(left)
 	}
 	for _, m := range q.Members {
 		member := Member{
-			ID: oneline.Cut(m.ID, driver.MaxOwner), Owner: oneline.Cut(m.Owner, driver.MaxOwner), Note: oneline.Cut(m.Note, driver.MaxNote), Units: m.Units, Token: m.Token << tokenBits,
+			ID: oneline.Cut(m.ID, driver.MaxOwner), Owner: oneline.Cut(m.Owner, driver.MaxOwner), Note: oneline.Cut(m.Note, driver.MaxNote), Units: m.Units, Token: m.Token << engine.TokenBits,
 			Since: dated(m.Since), Fixed: m.Fixed, At: m.At, Foreign: m.Foreign,
 		}
 		if m.Fixed || !m.Foreign {
@@ -102,7 +103,7 @@ func (a Admin) Queues(ctx context.Context, prefix string) iter.Seq2[Queue, error
 			return
 		}
 		var left error // is said last: what cannot be read hides no other
-		for q, err := range a.c.e.driver().Queues(ctx, a.c.cfg.prefix+prefix) {
+		for q, err := range a.c.e.Driver().Queues(ctx, a.c.cfg.prefix+prefix) {
 			if left = err; err != nil {
 				break
 			}
@@ -148,7 +149,7 @@ func (a Admin) Stored(ctx context.Context, prefix string) iter.Seq2[Stored, erro
 	return func(yield func(Stored, error) bool) {
 		var all []Stored
 		var left error // as in Queues
-		for key, err := range a.c.e.driver().Cells(ctx, a.c.cfg.prefix+prefix) {
+		for key, err := range a.c.e.Driver().Cells(ctx, a.c.cfg.prefix+prefix) {
 			if left = err; err != nil {
 				break
 			}
@@ -259,7 +260,7 @@ func (c *Client) look(ctx context.Context, name string) (driver.Queue, error) {
 
 func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 	err = v.request(ctx, func(ctx context.Context) (err error) {
-		q, err = v.c.e.driver().Follow(ctx, v.key, "")
+		q, err = v.c.e.Driver().Follow(ctx, v.key, "")
 		return err
 	})
 	return q, err
@@ -268,7 +269,7 @@ func (v cell) look(ctx context.Context) (q driver.Queue, err error) {
 // follow reads a queue as soon as it differs from the state with version after.
 func (v cell) follow(ctx context.Context, after string) (q driver.Queue, err error) {
 	err = v.retry(ctx, func(ctx context.Context) (err error) {
-		q, err = v.c.e.driver().Follow(ctx, v.key, after)
+		q, err = v.c.e.Driver().Follow(ctx, v.key, after)
 		return err
 	})
 	return q, err

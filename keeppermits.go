@@ -12,10 +12,10 @@ import (
 // that [Lease.KeepPermits] has left. It is 0 for any other lock, and for the lease of [All], whose parts have
 // permits.
 func (l *Lease) Permits() int64 {
-	if l.all != nil || l.lock.cfg.kind != driver.Semaphore {
+	if l.all != nil || l.lock.cfg.Kind != driver.Semaphore {
 		return 0
 	}
-	return l.part.units()
+	return l.part.Units()
 }
 
 // KeepPermits gives back a part of a semaphore's permits: the lease keeps so many, and waiters who fit now are
@@ -37,13 +37,13 @@ func (l *Lease) keepPermits(ctx context.Context, permits int64) error {
 	switch p := &l.part; {
 	case l.all != nil:
 		return driver.Invalid(errors.New("the parts of All have permits, each of which gives back its own (see Lease.Parts)"))
-	case l.lock.cfg.kind != driver.Semaphore:
-		return driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.cfg.kind))
+	case l.lock.cfg.Kind != driver.Semaphore:
+		return driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.cfg.Kind))
 	case permits < 1:
 		return driver.Invalid(fmt.Errorf("%d permits are to stay: at least one does, and Release gives all back", permits))
-	case permits > p.units() && p.err() == nil:
-		return driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, p.units()))
+	case permits > p.Units() && p.Err() == nil:
+		return driver.Invalid(fmt.Errorf("%d permits are to stay: the lease has %d", permits, p.Units()))
 	default:
-		return p.shrink(ctx, permits)
+		return p.Shrink(ctx, permits)
 	}
 }

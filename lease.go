@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Lease is a lock that is held, until it is released or lost. It is lost at
@@ -17,28 +19,28 @@ import (
 // each lock.
 type Lease struct {
 	lock *Lock
-	part single  // of one lock
-	all  *whole  // of All; else nil
-	by   *caller // for events; nil without observers
+	part engine.Lease  // of one lock
+	all  *engine.Whole // of All; else nil
+	by   *caller       // for events; nil without observers
 }
 
 // parts are the leases that it consists of, in the order of the arguments of All.
-func (l *Lease) parts() []*single {
+func (l *Lease) parts() []*engine.Lease {
 	if l.all != nil {
-		return l.all.parts()
+		return l.all.Parts()
 	}
-	return []*single{&l.part}
+	return []*engine.Lease{&l.part}
 }
 
 // leaseOf is the lease that has a part.
-func leaseOf(p *single) *Lease { return p.holder().(holding).Lease }
+func leaseOf(p *engine.Lease) *Lease { return p.Holder().(holding).Lease }
 
-func (l *Lease) any(is func(*single) bool) bool { return slices.ContainsFunc(l.parts(), is) }
+func (l *Lease) any(is func(*engine.Lease) bool) bool { return slices.ContainsFunc(l.parts(), is) }
 
 func (l *Lease) fail(op string, err error) error { return failed(op, l.Name(), err) }
 
 // failPart is the error of an operation on a part, with its name if there are several.
-func (l *Lease) failPart(op string, p *single, err error) error {
+func (l *Lease) failPart(op string, p *engine.Lease, err error) error {
 	if l.all != nil {
 		err = ofPart(leaseOf(p).Name(), err)
 	}
@@ -61,7 +63,7 @@ func (l *Lease) ID() string {
 	if l.all != nil {
 		return ""
 	}
-	return l.part.id()
+	return l.part.ID()
 }
 
 // Token is the fencing token: 0 < t < 1<<63. For exclusive leases of one name
@@ -72,7 +74,7 @@ func (l *Lease) Token() uint64 {
 	if l.all != nil {
 		return 0
 	}
-	return l.part.token()
+	return l.part.Token()
 }
 
 // BackendToken is the number that other programs on the same backend see, such
@@ -81,14 +83,14 @@ func (l *Lease) BackendToken() uint64 {
 	if l.all != nil {
 		return 0
 	}
-	return l.part.backendToken()
+	return l.part.BackendToken()
 }
 
 // Exclusive reports whether nobody else can hold any part of the lock: a
 // mutex, a writer, a semaphore's whole capacity. Only then may its token be
 // compared with others.
 func (l *Lease) Exclusive() bool {
-	return !l.any(func(p *single) bool { return !p.exclusive() })
+	return !l.any(func(p *engine.Lease) bool { return !p.Exclusive() })
 }
 
 // Name is the lock's name, without the client's prefix.
@@ -104,7 +106,7 @@ func (l *Lease) Deadline() time.Time {
 func (l *Lease) left() time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for _, p := range l.parts() {
-		least = min(least, p.left())
+		least = min(least, p.Left())
 	}
 	return least
 }
@@ -121,15 +123,15 @@ func (l *Lease) Remaining() time.Duration {
 // InDoubt reports that the last renewal failed: the lease is lost at its
 // deadline unless one succeeds. Careful work pauses.
 func (l *Lease) InDoubt() bool {
-	return l.Err() == nil && l.any((*single).inDoubt)
+	return l.Err() == nil && l.any((*engine.Lease).InDoubt)
 }
 
 // Done is closed when the lease is lost or released.
 func (l *Lease) Done() <-chan struct{} {
 	if l.all != nil {
-		return l.all.ended()
+		return l.all.Done()
 	}
-	return l.part.ended()
+	return l.part.Done()
 }
 
 // Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
@@ -138,25 +140,25 @@ func (l *Lease) Done() <-chan struct{} {
 // ended alone, it wraps ErrLost and names the part.
 func (l *Lease) Err() error {
 	if l.all != nil {
-		return l.all.err()
+		return l.all.Err()
 	}
-	return l.part.err()
+	return l.part.Err()
 }
 
 // Inherited reports that the last exclusive holder died, or left its work
 // unfinished: what the lock protects may be half changed. It is known with the
 // option ReportDeath.
 func (l *Lease) Inherited() bool {
-	return l.any((*single).wasInherited)
+	return l.any((*engine.Lease).Inherited)
 }
 
 // Revoked is closed when somebody asks for the lock (see [Admin.Revoke]). It
 // is a request: the lease stays until it is released.
 func (l *Lease) Revoked() <-chan struct{} {
 	if l.all != nil {
-		return l.all.askedFor()
+		return l.all.Revoked()
 	}
-	return l.part.askedFor()
+	return l.part.Revoked()
 }
 
 // Liveness returns the open files whose last close, in whatever process, ends
@@ -166,7 +168,7 @@ func (l *Lease) Revoked() <-chan struct{} {
 func (l *Lease) Liveness() []*os.File {
 	var files []*os.File // each session's once
 	for _, p := range l.parts() {
-		for _, f := range p.liveness() {
+		for _, f := range p.Liveness() {
 			if !slices.Contains(files, f) {
 				files = append(files, f)
 			}
@@ -190,7 +192,7 @@ func (l *Lease) abort() error { return l.release(false) }
 
 func (l *Lease) release(clean bool) error {
 	if l.all != nil {
-		return l.fail("release", l.all.release(clean))
+		return l.fail("release", l.all.Release(clean))
 	}
-	return l.fail("release", l.part.release(clean))
+	return l.fail("release", l.part.Release(clean))
 }

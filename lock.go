@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Lock is whatever can be acquired: a mutex, a side of a read-write lock,
@@ -24,7 +25,7 @@ func (c *Client) lock(kind driver.Kind, name string, units, capacity int64, opts
 }
 
 func (c *Client) wanted(kind driver.Kind, name string, units, capacity int64) lockConfig {
-	return lockConfig{request: request{name: name, queue: c.cfg.prefix + name, kind: kind, units: units, capacity: capacity}}
+	return lockConfig{Request: engine.Request{Name: name, Queue: c.cfg.prefix + name, Kind: kind, Units: units, Capacity: capacity}}
 }
 
 // Mutex is a lock that one holds at a time.
@@ -52,8 +53,8 @@ func (l *Lock) With(opts ...Option) *Lock {
 	for _, o := range opts {
 		o(&n.cfg)
 	}
-	if n.cfg.weight != 0 && n.cfg.kind == driver.Semaphore {
-		n.cfg.units = n.cfg.weight
+	if n.cfg.weight != 0 && n.cfg.Kind == driver.Semaphore {
+		n.cfg.Units = n.cfg.weight
 	}
 	n.err = driver.Invalid(n.check())
 	return &n
@@ -61,7 +62,7 @@ func (l *Lock) With(opts ...Option) *Lock {
 
 // check finds what can never succeed.
 func (l *Lock) check() error {
-	if err := l.c.checkName(l.cfg.name); err != nil {
+	if err := l.c.checkName(l.cfg.Name); err != nil {
 		return err
 	}
 	c := l.cfg
@@ -70,28 +71,28 @@ func (l *Lock) check() error {
 		return l.wrong
 	case c.err != nil:
 		return c.err
-	case c.weight != 0 && c.kind != driver.Semaphore:
+	case c.weight != 0 && c.Kind != driver.Semaphore:
 		return fmt.Errorf("Weight(%d): only semaphores have permits", c.weight)
-	case c.units < 1 || c.units > c.capacity:
-		return fmt.Errorf("Weight(%d): the semaphore has %d permits", c.units, c.capacity)
-	case len(c.note) > driver.MaxNote:
-		return fmt.Errorf("the note, or the value of a candidate, has %d bytes: at most %d are allowed", len(c.note), driver.MaxNote)
-	case c.sticky && c.kind != driver.Mutex && c.kind != driver.RWMutex:
-		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", c.kind)
-	case c.sticky && (c.strict || c.hold > 0 || c.atLeast > 0 || c.atMost > 0):
+	case c.Units < 1 || c.Units > c.Capacity:
+		return fmt.Errorf("Weight(%d): the semaphore has %d permits", c.Units, c.Capacity)
+	case len(c.Note) > driver.MaxNote:
+		return fmt.Errorf("the note, or the value of a candidate, has %d bytes: at most %d are allowed", len(c.Note), driver.MaxNote)
+	case c.Sticky && c.Kind != driver.Mutex && c.Kind != driver.RWMutex:
+		return fmt.Errorf("Sticky: only mutexes and read-write locks are kept, not this %s", c.Kind)
+	case c.Sticky && (c.Strict || c.Hold > 0 || c.AtLeast > 0 || c.AtMost > 0):
 		return errors.New("Sticky goes with none of StrictOrder, ExpiresAfter, AtLeast and AtMost")
-	case c.hold > 0 && c.atMost > 0:
+	case c.Hold > 0 && c.AtMost > 0:
 		return errors.New("a lock with ExpiresAfter has its end already: leave AtMost out")
-	case c.atMost > 0 && c.atLeast > c.atMost:
-		return fmt.Errorf("AtLeast(%v) is longer than AtMost(%v)", c.atLeast, c.atMost)
-	case c.hold > 0 && c.atLeast > c.hold:
-		return fmt.Errorf("AtLeast(%v) is longer than ExpiresAfter(%v)", c.atLeast, c.hold)
+	case c.AtMost > 0 && c.AtLeast > c.AtMost:
+		return fmt.Errorf("AtLeast(%v) is longer than AtMost(%v)", c.AtLeast, c.AtMost)
+	case c.Hold > 0 && c.AtLeast > c.Hold:
+		return fmt.Errorf("AtLeast(%v) is longer than ExpiresAfter(%v)", c.AtLeast, c.Hold)
 	}
 	return nil
 }
 
 // Name is the lock's name, without the client's prefix.
-func (l *Lock) Name() string { return l.cfg.name }
+func (l *Lock) Name() string { return l.cfg.Name }
 
 // Acquire waits until the lock is held. ctx bounds the wait only, not the
 // hold; while the backend cannot be reached it goes on trying. What the next try
@@ -123,7 +124,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.acquir
 func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	if l.parts != nil {
 		lease, err := l.acquireAll(ctx, try)
-		return lease, failed("acquire", l.cfg.name, err)
+		return lease, failed("acquire", l.cfg.Name, err)
 	}
 	lease := l.newLease(ctx, try)
 	how, err := lease.get(ctx, try)
@@ -131,9 +132,9 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	case errors.Is(err, ErrMismatch):
 		err = l.disagreement(ctx, err)
 	case try && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		err = outageOfTry(err, callTimeout(l.c.cfg.ttl))
+		err = l.c.e.UnansweredTry(err)
 	}
-	err = failed("acquire", l.cfg.name, l.withHolders(ctx, err))
+	err = failed("acquire", l.cfg.Name, l.withHolders(ctx, err))
 	lease.by.ends(how, lease, err)
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 // newLease makes a lease of the lock that is not held yet.
 func (l *Lock) newLease(ctx context.Context, try bool) *Lease {
 	lease := &Lease{lock: l, by: l.calledBy(ctx, try)}
-	lease.part.ofHolder(holding{lease}, &l.cfg.request)
+	lease.part.Init(holding{lease}, &l.cfg.Request)
 	return lease
 }
 
@@ -153,7 +154,7 @@ func (l *Lease) get(ctx context.Context, try bool) (how EventKind, err error) {
 	if nested, err := l.enterOpen(ctx); nested || err != nil {
 		return "", err
 	}
-	if handed, err := l.lock.c.e.acquire(ctx, &l.part, try); handed || err != nil {
+	if handed, err := l.lock.c.e.Acquire(ctx, &l.part, try); handed || err != nil {
 		return EventHandedOver, err
 	}
 	return EventAcquired, nil
@@ -176,7 +177,7 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 
 func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 	for i, p := range l.parts() {
-		if err := p.enterBody(); err != nil {
+		if err := p.EnterBody(); err != nil {
 			l.leaveBodies(i)
 			_ = l.Release()
 			return l.fail("acquire", err)
@@ -200,7 +201,7 @@ func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 // leaveBodies notes for the first n parts that the function of Do has returned.
 func (l *Lease) leaveBodies(n int) {
 	for _, p := range l.parts()[:n] {
-		p.leaveBody()
+		p.LeaveBody()
 	}
 }
 

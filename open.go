@@ -8,6 +8,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/backoff"
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // Open connects to the backend of a URL. The backend must be imported:
@@ -54,10 +55,10 @@ func Open(ctx context.Context, url string, opts ...ClientOption) (*Client, error
 
 // notOpen is the error of a backend that does not open. What may pass is an outage.
 func notOpen(err error) error {
-	if err = public(err); driver.IsPermanent(err) || errors.Is(err, context.Canceled) {
+	if err = engine.Public(err); driver.IsPermanent(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return unavailableSince(err)
+	return engine.Unavailable(err)
 }
 
 // passesWithin is for how long a server that is not ready is asked again.
@@ -118,14 +119,14 @@ func Check(ctx context.Context, url string, opts ...ClientOption) ([]Finding, er
 		return nil, fmt.Errorf("interlock: check: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("interlock: check %s: %w", u, public(err))
+		return nil, fmt.Errorf("interlock: check %s: %w", u, engine.Public(err))
 	}
 	return found, nil
 }
 
 // Driver is what the client works on, for [New] of a driver over drivers, such as quorumlock.New. It stays
 // the client's own: its Close does nothing.
-func (c *Client) Driver() driver.Driver { return lent{c.e.driver()} }
+func (c *Client) Driver() driver.Driver { return lent{c.e.Driver()} }
 
 type lent struct{ driver.Driver }
 

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/engine"
 )
 
 // ClientOption configures a client.
@@ -60,7 +62,7 @@ func Observe(f func(context.Context, Event)) ClientOption {
 type Option func(*lockConfig)
 
 type lockConfig struct {
-	request
+	engine.Request
 	wait   time.Duration
 	waits  bool // wait is set
 	weight int64
@@ -95,7 +97,7 @@ const (
 // in its lease until then.
 func ExpiresAfter(d time.Duration) Option {
 	return func(c *lockConfig) {
-		c.hold = d
+		c.Hold = d
 		if d < minTime || d > maxTime {
 			c.err = fmt.Errorf("ExpiresAfter(%v): the time must be %v to %v", d, minTime, maxTime)
 		}
@@ -108,7 +110,7 @@ func ExpiresAfter(d time.Duration) Option {
 // a panic in [Lock.Do] of a lock with [ReportDeath], so that the next holder is told.
 func AtLeast(d time.Duration) Option {
 	return func(c *lockConfig) {
-		c.atLeast = d
+		c.AtLeast = d
 		if d < 0 || d > maxTime {
 			c.err = fmt.Errorf("AtLeast(%v): the time must be 0 to %v", d, maxTime)
 		}
@@ -126,7 +128,7 @@ func AtLeast(d time.Duration) Option {
 // do not pass such a lock among themselves.
 func AtMost(d time.Duration) Option {
 	return func(c *lockConfig) {
-		c.atMost = d
+		c.AtMost = d
 		if d < minTime || d > maxTime {
 			c.err = fmt.Errorf("AtMost(%v): the time must be %v to %v", d, minTime, maxTime)
 		}
@@ -147,20 +149,20 @@ func Weight(n int64) Option {
 // [Lock.Do], or of [Lease.Bind]) succeed at once, and count: the lock is released when all
 // its leases are. More permits of a semaphore than the context holds are acquired beside
 // those.
-func Reentrant() Option { return func(c *lockConfig) { c.reentrant = true } }
+func Reentrant() Option { return func(c *lockConfig) { c.Reentrant = true } }
 
 // ReportDeath tells the next holder if this one dies or leaves its work unfinished, and this one of the last:
 // [Lease.Inherited]. On some backends it costs one read. All who use a lock
 // so ask for it: Redis does not keep word of how a holder without ReportDeath left, and tells the
 // next one that it has died.
-func ReportDeath() Option { return func(c *lockConfig) { c.reportDeath = true } }
+func ReportDeath() Option { return func(c *lockConfig) { c.ReportDeath = true } }
 
 // Sticky keeps the backend's lock after the last local release until somebody
 // else waits for it, or it was idle for a TTL, so that the next local acquire is
 // free of exchanges. A TryAcquire elsewhere does not wait, and finds it busy. Only
 // mutexes and read-write locks are kept, and not together with [StrictOrder], [ExpiresAfter],
 // [AtLeast] or [AtMost]: ErrInvalid.
-func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
+func Sticky() Option { return func(c *lockConfig) { c.Sticky = true } }
 
 // StrictOrder serves all waiters of all processes in the order of their calls:
 // goroutines of one process do not pass the lock among themselves while others
@@ -168,7 +170,7 @@ func Sticky() Option { return func(c *lockConfig) { c.sticky = true } }
 // goroutines of one client wait, those behind them come to the common line later: behind
 // whoever of other clients was there before, and in their order, but that up to 64 may
 // overtake each other.
-func StrictOrder() Option { return func(c *lockConfig) { c.strict = true } }
+func StrictOrder() Option { return func(c *lockConfig) { c.Strict = true } }
 
 // BreakDeadlocks makes an acquire fail with ErrDeadlock if it waits in a deadlock, as [Deadlocks] finds it
 // through the lock's own client and these clients, and no younger wait breaks it. The wait that began last,
@@ -182,4 +184,4 @@ func BreakDeadlocks(others ...*Client) Option {
 
 // Note is shown by inspection; more than 4096 bytes are ErrInvalid. Goroutines that get the
 // lock from each other share the note of the one that got it from the backend.
-func Note(s string) Option { return func(c *lockConfig) { c.note = s } }
+func Note(s string) Option { return func(c *lockConfig) { c.Note = s } }

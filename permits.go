@@ -41,7 +41,7 @@ func (a Admin) UnsetPermits(ctx context.Context, name string) error {
 func (c *Client) resize(ctx context.Context, op, name string, permits int64) error {
 	v := c.named(name)
 	err := v.request(ctx, func(ctx context.Context) error {
-		return c.e.driver().Resize(ctx, v.key, permits)
+		return c.e.Driver().Resize(ctx, v.key, permits)
 	})
 	if errors.Is(err, ErrMismatch) {
 		err = fmt.Errorf("%w: only a semaphore has permits", err)
@@ -51,20 +51,20 @@ func (c *Client) resize(ctx context.Context, op, name string, permits int64) err
 
 // capacitySet is the number of permits that is set for the name, after ErrMismatch. With none set it is the lock's own number,
 // if that would be no mismatch by now. 0: that is not why it is one.
-func (h holding) capacitySet(ctx context.Context) (capacity int64, set bool, err error) {
+func (h holding) CapacitySet(ctx context.Context) (capacity int64, set bool, err error) {
 	own := &h.lock.cfg
-	if own.kind != driver.Semaphore {
+	if own.Kind != driver.Semaphore {
 		return 0, false, nil
 	}
-	q, err := h.lock.c.look(ctx, own.name)
-	same := len(q.Members) == 0 || q.Kind == own.kind && q.Capacity == own.capacity
+	q, err := h.lock.c.look(ctx, own.Name)
+	same := len(q.Members) == 0 || q.Kind == own.Kind && q.Capacity == own.Capacity
 	switch {
 	case err != nil || !q.Resized && !same:
 		return 0, false, err
-	case !q.Resized || q.Capacity == own.capacity:
-		return own.capacity, q.Resized, nil
-	case own.units > q.Capacity:
-		return 0, true, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, own.units)
+	case !q.Resized || q.Capacity == own.Capacity:
+		return own.Capacity, q.Resized, nil
+	case own.Units > q.Capacity:
+		return 0, true, fmt.Errorf("%w: the number of permits was set to %d, and %d are wanted", ErrMismatch, q.Capacity, own.Units)
 	}
 	return q.Capacity, true, nil
 }

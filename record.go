@@ -49,7 +49,7 @@ func overrunsIn(q driver.Queue, found map[string]Queue) {
 // records lists the locks below a prefix that are overrun, in the order of their names.
 func (c *Client) records(ctx context.Context, prefix string) ([]Queue, error) {
 	found := map[string]Queue{}
-	for q, err := range c.e.driver().Queues(ctx, record.Overruns) {
+	for q, err := range c.e.Driver().Queues(ctx, record.Overruns) {
 		if driver.IsPermanent(err) {
 			break // whoever may not read the records, or one of them, sees the locks all the same
 		}

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"cmp"
@@ -10,13 +10,13 @@ import (
 
 // acquire waits until the lease is held; with try it makes one try. handed says that another goroutine has handed it
 // on.
-func (e *engine) acquire(ctx context.Context, l *single, try bool) (handed bool, err error) {
+func (e *Engine) Acquire(ctx context.Context, l *Lease, try bool) (handed bool, err error) {
 	if try {
-		call := e.call(ctx)
+		call := e.Call(ctx)
 		defer call.Release()
 		ctx = call
 	}
-	q := e.queue(l.r.queue)
+	q := e.queue(l.r.Queue)
 	defer q.leave()
 	if !l.r.shares() {
 		return false, q.acquireAlone(ctx, l, try)
@@ -25,7 +25,7 @@ func (e *engine) acquire(ctx context.Context, l *single, try bool) (handed bool,
 }
 
 // acquireAlone acquires with a ticket of its own.
-func (q *queue) acquireAlone(ctx context.Context, l *single, try bool) error {
+func (q *queue) acquireAlone(ctx context.Context, l *Lease, try bool) error {
 	for {
 		t, err := q.obtain(ctx, l, nil, nil, try)
 		if err == nil && ctx.Err() != nil {
@@ -51,28 +51,28 @@ func (q *queue) acquireAlone(ctx context.Context, l *single, try bool) error {
 }
 
 // leases are the live ones of a queue, in the order in which they were granted.
-func (e *engine) leases(queue string) (live []*single) {
+func (e *Engine) Leases(queue string) (live []*Lease) {
 	q := e.queue(queue)
 	defer q.leave()
 	q.each(func(t *ticket) {
 		t.judge(e.d.Now())
 		live = append(live, t.leases...)
 	})
-	slices.SortFunc(live, func(a, b *single) int {
-		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.token(), b.token()))
+	slices.SortFunc(live, func(a, b *Lease) int {
+		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.Token(), b.Token()))
 	})
 	return live
 }
 
 // waits tells of a wait; by may be nil.
-func waits(by holder) {
+func waits(by Holder) {
 	if by != nil {
-		by.waits()
+		by.Waits()
 	}
 }
 
 // ticketIn returns the ticket's part of the ID of a lease or of a ticket.
-func ticketIn(id string) string {
+func TicketID(id string) string {
 	ticket, _, _ := strings.Cut(id, ".")
 	return ticket
 }

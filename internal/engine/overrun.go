@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"errors"
@@ -16,19 +16,19 @@ import (
 // keeps a record at the backend (see record).
 
 // enterWork is called for a part of All when a context is bound for work.
-func (l *single) enterWork() {
+func (l *Lease) enterWork() {
 	l.t.judged(l.workBegins)
 }
 
 // leaveWork is called for a part of All when the function of a bound context was called.
-func (l *single) leaveWork() {
+func (l *Lease) leaveWork() {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	l.workEnds()
 }
 
 // workBegins notes work. That which begins after the loss overruns too.
-func (l *single) workBegins() {
+func (l *Lease) workBegins() {
 	l.works++
 	if l.works == 1 && errors.Is(l.fate.why, ErrLost) && !l.given {
 		l.overrun(l.fate.why)
@@ -36,15 +36,15 @@ func (l *single) workBegins() {
 }
 
 // workEnds notes that work has ended.
-func (l *single) workEnds() {
+func (l *Lease) workEnds() {
 	if l.works--; l.works == 0 {
 		l.endOverrun()
 	}
 }
 
 // forsake is release for a part of All that is given up though its holder works on.
-func (l *single) forsake(why error) {
-	_ = l.release(false)
+func (l *Lease) forsake(why error) {
+	_ = l.Release(false)
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	if l.works > 0 {
@@ -53,14 +53,14 @@ func (l *single) forsake(why error) {
 }
 
 // settle ends the overrun of a part that was forsaken: the holder of the whole has released it.
-func (l *single) settle() {
+func (l *Lease) settle() {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	l.endOverrun()
 }
 
 // endOverrun ends the overrun of the lease, if there is one.
-func (l *single) endOverrun() {
+func (l *Lease) endOverrun() {
 	if l.late != nil {
 		close(l.late)
 		l.late = nil
@@ -68,18 +68,18 @@ func (l *single) endOverrun() {
 }
 
 // overrun watches the work under a lease that was lost.
-func (l *single) overrun(why error) {
+func (l *Lease) overrun(why error) {
 	if l.late != nil {
 		return
 	}
 	over := make(chan struct{})
 	l.late = over
 	since := min(l.t.e.d.Now(), l.t.deadline) // a process that was stopped notices the loss late
-	l.t.e.background(func() { l.overruns(over, since, why) })
+	l.t.e.Background(func() { l.overruns(over, since, why) })
 }
 
 // overruns tells of the overrun of a lease, each TTL, until it ends, or the client is closed.
-func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error) {
+func (l *Lease) overruns(over <-chan struct{}, since driver.Instant, why error) {
 	t, e := l.t, l.t.e
 	timer := time.NewTimer(l.grace())
 	defer timer.Stop()
@@ -97,9 +97,9 @@ func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error)
 		return
 	}
 	e.late.Add(1)
-	stop := t.record(l.token(), since)
+	stop := t.record(l.Token(), since)
 	for {
-		l.by.overruns(e.d.Now().Sub(since), why)
+		l.by.Overruns(e.d.Now().Sub(since), why)
 		timer.Reset(t.sess.ttl)
 		if ends() {
 			break
@@ -108,12 +108,12 @@ func (l *single) overruns(over <-chan struct{}, since driver.Instant, why error)
 	stop()
 	e.late.Add(-1)
 	if e.ctx.Err() == nil {
-		l.by.overruns(e.d.Now().Sub(since), nil)
+		l.by.Overruns(e.d.Now().Sub(since), nil)
 	}
 }
 
 // grace is the time that work has for stopping.
-func (l *single) grace() time.Duration {
+func (l *Lease) grace() time.Duration {
 	if d := l.t.req.Hold; d > 0 {
 		return margin(d)
 	}

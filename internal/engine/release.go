@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
 // next holder is told that work may be half done. Called again, it returns the same.
-func (l *single) release(clean bool) error {
+func (l *Lease) Release(clean bool) error {
 	return l.once.do(func() error { return l.releaseOnce(clean) })
 }
 
@@ -19,7 +19,7 @@ var (
 	errByAnother    = fmt.Errorf("%w: another lease of it was released", ErrLost)
 )
 
-func (l *single) releaseOnce(clean bool) error {
+func (l *Lease) releaseOnce(clean bool) error {
 	t, g := l.t, l.g
 	now := t.e.d.Now()
 	t.q.mu.Lock()
@@ -39,7 +39,7 @@ func (l *single) releaseOnce(clean bool) error {
 		t.live--
 		p = t.parting(clean, now)
 		if p.taken && t.req.Hold > 0 { // adopted: what one releases, all lose
-			t.e.tell(t.leases, func(by holder, at time.Time) { by.lost(at, errByAnother) })
+			t.e.tell(t.leases, func(by Holder, at time.Time) { by.Lost(at, errByAnother) })
 			t.endLeases(errByAnother)
 		}
 	}
@@ -58,7 +58,7 @@ func (l *single) releaseOnce(clean bool) error {
 		return ended
 	}
 	if over {
-		l.by.released(now.Sub(g.since), nil)
+		l.by.Released(now.Sub(g.since), nil)
 	}
 	switch {
 	case p.next != nil:
@@ -74,7 +74,7 @@ func (l *single) releaseOnce(clean bool) error {
 }
 
 // lostAfterAll makes err the lease's fate if it was lost while it was given back.
-func (l *single) lostAfterAll(err error) error {
+func (l *Lease) lostAfterAll(err error) error {
 	if errors.Is(err, ErrLost) {
 		l.t.q.mu.Lock()
 		l.fate.why = err
@@ -104,7 +104,7 @@ func (t *ticket) parting(clean bool, now driver.Instant) (p parting) {
 }
 
 // remove takes a lease off the list.
-func (t *ticket) remove(l *single) {
+func (t *ticket) remove(l *Lease) {
 	last := t.leases[len(t.leases)-1]
 	t.leases[l.at] = last
 	last.at = l.at

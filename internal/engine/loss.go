@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func (t *ticket) extend(proof driver.Instant) {
 // doubted notes that the ticket may be lost soon, unless an answer has come since.
 func (t *ticket) doubted(err error, since driver.Instant) {
 	t.q.mu.Lock()
-	var leases []*single
+	var leases []*Lease
 	if t.state == ticketHeld && !t.fixed() && t.heard <= since {
 		if t.doubt == nil {
 			leases = append(leases, t.leases...)
@@ -35,8 +35,8 @@ func (t *ticket) doubted(err error, since driver.Instant) {
 	t.q.unlock()
 	if len(leases) > 0 {
 		ago := about(t.e.d.Now().Sub(heard))
-		why := fmt.Errorf("the last answer came %v ago; %w", ago, public(err))
-		t.e.tell(leases, func(by holder, at time.Time) { by.inDoubt(at, why) })
+		why := fmt.Errorf("the last answer came %v ago; %w", ago, Public(err))
+		t.e.tell(leases, func(by Holder, at time.Time) { by.InDoubt(at, why) })
 	}
 }
 
@@ -64,16 +64,16 @@ func (t *ticket) giveUp(why error) {
 }
 
 // giveUp loses the lease, as one that was evicted.
-func (l *single) giveUp(why error) { l.t.giveUp(why) }
+func (l *Lease) Lose(why error) { l.t.giveUp(why) }
 
 // tell tells holders of what no caller waits for. It does so in the background: a
 // log that blocks must not delay the next loss.
-func (e *engine) tell(leases []*single, news func(by holder, at time.Time)) {
-	if !e.cfg.observed || len(leases) == 0 {
+func (e *Engine) tell(leases []*Lease, news func(by Holder, at time.Time)) {
+	if !e.cfg.Observed || len(leases) == 0 {
 		return
 	}
 	now := time.Now()
-	e.background(func() {
+	e.Background(func() {
 		for _, l := range oneEach(leases) {
 			news(l.by, now)
 		}
@@ -81,7 +81,7 @@ func (e *engine) tell(leases []*single, news func(by holder, at time.Time)) {
 }
 
 // oneEach leaves one lease of each grant: leases that are nested in it have no news of their own.
-func oneEach(leases []*single) (of []*single) {
+func oneEach(leases []*Lease) (of []*Lease) {
 	seen := map[*grant]bool{}
 	for _, l := range leases {
 		if !seen[l.g] {

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -13,8 +13,19 @@ import (
 	"github.com/interlock-go/interlock/internal/oneline"
 )
 
+// What a call or a lease ends with, beside the errors of drivers. The package above has them under the same names, and
+// says what they mean to its users.
+var (
+	ErrUnavailable = errors.New("the backend is not available")
+	ErrLost        = errors.New("lease lost")
+	ErrEvicted     = errors.New("evicted")
+	ErrReleased    = errors.New("released")
+	ErrDeadlock    = errors.New("already held by this context (see Reentrant, LeaseFrom and Detach)")
+	ErrClosed      = errors.New("client closed")
+)
+
 // paused is how much longer the backend grants nothing, and why; nil if it grants.
-func (e *engine) paused() (left time.Duration, why error) {
+func (e *Engine) Paused() (left time.Duration, why error) {
 	if s := e.sess.Load(); s != nil {
 		left = s.s.Paused.Sub(e.d.Now())
 	}
@@ -25,16 +36,16 @@ func (e *engine) paused() (left time.Duration, why error) {
 }
 
 // busy is the error of a try that would have to wait.
-func (e *engine) busy() error {
-	if _, why := e.paused(); why != nil {
-		return unavailableSince(why)
+func (e *Engine) busy() error {
+	if _, why := e.Paused(); why != nil {
+		return Unavailable(why)
 	}
-	return ErrBusy
+	return driver.ErrBusy
 }
 
 // because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change,
 // asks nothing of the backend: whether that is away, its heartbeats have found out.
-func (e *engine) because(ctx context.Context, last error) error {
+func (e *Engine) Because(ctx context.Context, last error) error {
 	cause := context.Cause(ctx)
 	var network *net.OpError // that of a timeout is a DeadlineExceeded, too
 	if last != nil && !errors.As(last, &network) && (errors.Is(last, cause) || errors.Is(last, ctx.Err())) {
@@ -50,14 +61,14 @@ func (e *engine) because(ctx context.Context, last error) error {
 }
 
 // endOfWait is because, of a wait in which nothing was asked of the backend.
-func (e *engine) endOfWait(ctx context.Context) error {
-	_, last := e.paused()
-	return e.because(ctx, last)
+func (e *Engine) EndOfWait(ctx context.Context) error {
+	_, last := e.Paused()
+	return e.Because(ctx, last)
 }
 
 // tried is the error of a try that has ended while the wait goes on, for because: if its own time has run out, it is no
 // DeadlineExceeded, which would be taken for the end of the wait.
-func tried(err error) error {
+func Tried(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New(err.Error())
 	}
@@ -65,18 +76,18 @@ func tried(err error) error {
 }
 
 // beforeRetry waits before a request is made again that has failed, or says why the call is over.
-func (e *engine) beforeRetry(ctx context.Context, b *backoff.Backoff, failed error) error {
+func (e *Engine) beforeRetry(ctx context.Context, b *backoff.Backoff, failed error) error {
 	if ctx.Err() != nil {
-		return unanswered(ctx)
+		return Unanswered(ctx)
 	}
 	if b.Sleep(ctx) != nil {
-		return e.because(ctx, tried(failed))
+		return e.Because(ctx, Tried(failed))
 	}
 	return nil
 }
 
 // away is why the last heartbeat was not answered, or why there is no session; nil if the backend is there.
-func (e *engine) away() error {
+func (e *Engine) away() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.sess.Load(); s != nil {
@@ -86,30 +97,30 @@ func (e *engine) away() error {
 }
 
 // unanswered is because, of a request that the backend has not answered.
-func unanswered(ctx context.Context) error {
+func Unanswered(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx) // whoever cancels does not ask for the reason
 	}
 	return outage(context.Cause(ctx), "the backend has not answered")
 }
 
-// outage is an ErrUnavailable of a call that ended for this cause. It is no ErrBusy: whether others hold the
+// outage is an ErrUnavailable of a call that ended for this cause. It is no driver.ErrBusy: whether others hold the
 // lock is not known.
 func outage(cause error, said string, last ...error) error {
 	text := cause.Error()
-	if cause == ErrBusy { // the time of Wait
+	if cause == driver.ErrBusy { // the time of Wait
 		cause, text = context.DeadlineExceeded, "gave up waiting"
 	}
 	return &unavailable{append(last, cause), text + " (" + said + ")"}
 }
 
-// outageOfTry is the ErrUnavailable of a try that had to be answered within limit.
-func outageOfTry(err error, limit time.Duration) error {
-	return &unavailable{[]error{err}, said(err, limit).Error()}
+// outageOfTry is the ErrUnavailable of a try that had no answer.
+func (e *Engine) UnansweredTry(err error) error {
+	return &unavailable{[]error{err}, said(err, e.CallLimit()).Error()}
 }
 
 // unavailableSince is an ErrUnavailable that says no more than err.
-func unavailableSince(err error) error { return &unavailable{[]error{err}, err.Error()} }
+func Unavailable(err error) error { return &unavailable{[]error{err}, err.Error()} }
 
 // unavailable is an ErrUnavailable: why the call ended, and what the backend said last, if
 // anything.
@@ -124,8 +135,8 @@ func (u *unavailable) Is(target error) bool { return target == ErrUnavailable }
 
 // public is err as users of this package may see it: its text is one line. That a session or a
 // ticket is over is between the package and its driver: of that only the text remains.
-func public(err error) error {
-	if err != nil && (isSessionOver(err) || isGone(err) || strings.Contains(err.Error(), "\n")) {
+func Public(err error) error {
+	if err != nil && (isSessionOver(err) || IsGone(err) || strings.Contains(err.Error(), "\n")) {
 		return &internal{err}
 	}
 	return err

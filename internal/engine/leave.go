@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"cmp"
@@ -41,7 +41,7 @@ func (t *ticket) abandon() (was ticketState) {
 }
 
 // farewell is how long a caller whose context has ended waits for its ticket to leave.
-const farewell = 100 * time.Millisecond
+const Farewell = 100 * time.Millisecond
 
 // awaitAbandoned waits until a ticket that was abandoned, and is known to have stood, has left: it would
 // refuse a TryAcquire, and show in a list. The backend may be away now, so it does not wait for long.
@@ -53,7 +53,7 @@ func (t *ticket) awaitAbandoned() {
 	left := t.left
 	t.q.unlock()
 	if left != nil {
-		t.e.await(left, farewell)
+		t.e.Await(left, Farewell)
 	}
 }
 
@@ -76,11 +76,11 @@ func (t *ticket) patience() driver.Instant {
 // awaitLeft waits for leaveLost, as long as a Release of a lease that is held would: a program
 // may end after that, and a ticket that was evicted would keep others out until its end.
 func (t *ticket) awaitLeft(left <-chan struct{}) {
-	t.e.await(left, max(0, t.patience().Sub(t.e.d.Now())))
+	t.e.Await(left, max(0, t.patience().Sub(t.e.d.Now())))
 }
 
 // await waits for at most the given time until the ticket has left.
-func (e *engine) await(left <-chan struct{}, limit time.Duration) {
+func (e *Engine) Await(left <-chan struct{}, limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -93,7 +93,7 @@ func (e *engine) await(left <-chan struct{}, limit time.Duration) {
 // givenBack is giveBack in the background; the result is closed when that is done.
 func (t *ticket) givenBack(end driver.Instant, clean bool) <-chan struct{} {
 	left := make(chan struct{})
-	t.e.background(func() {
+	t.e.Background(func() {
 		defer close(left)
 		t.giveBack(end, clean)
 	})
@@ -130,12 +130,12 @@ func (t *ticket) part(call func(context.Context, driver.Session) error) error {
 	switch {
 	case err == nil:
 		t.unregister()
-	case isGone(err):
+	case IsGone(err):
 		t.unregister()
 		return fmt.Errorf("%w: %w", ErrLost, t.vanished())
 	case isSessionOver(err):
 		t.unregister()
-		return fmt.Errorf("%w: %w", ErrLost, public(err))
+		return fmt.Errorf("%w: %w", ErrLost, Public(err))
 	default:
 		t.expire() // before that it is no stray: how it ends is known
 	}
@@ -148,7 +148,7 @@ func (t *ticket) unconfirmed(last error) error {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	last = public(last)
+	last = Public(last)
 	switch {
 	case t.req.Hold > 0 && now < t.deadline:
 		return fmt.Errorf("it could not be given back within %v, and ends by itself: %w", about(t.sess.ttl), cmp.Or(last, errNotTried))
@@ -197,12 +197,12 @@ func (t *ticket) repeat(limit driver.Instant, call func(context.Context, driver.
 		switch {
 		case err == nil:
 			return nil
-		case isGone(err) && !first:
+		case IsGone(err) && !first:
 			return nil // an earlier call took effect, its reply was lost
 		case isSessionOver(err) && t.req.Hold > 0: // the next session will do
 		case errors.Is(err, ErrClosed):
 			return err
-		case isGone(err) || isSessionOver(err):
+		case IsGone(err) || isSessionOver(err):
 			return err
 		case driver.IsPermanent(err) && t.e.isClosed():
 			return ErrClosed // the end of its session has released it

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // close ends waiting and all bound contexts, waits for the functions of Do, but no longer than their leases last, and
 // gives back what is held.
-func (e *engine) close() error {
+func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closing.Swap(true) {
 		e.mu.Unlock()
@@ -48,7 +48,7 @@ func (e *engine) close() error {
 	errs = append(errs, e.d.Close()) // ends calls that hang
 	e.reaper.stop()
 	e.tasks.Wait()
-	return public(errors.Join(errs...))
+	return Public(errors.Join(errs...))
 }
 
 // closeTries is more than the connections of most pools. Each may have been cut since it was
@@ -74,7 +74,7 @@ func (n *session) close(limit driver.Instant) error {
 }
 
 // awaitNone waits until there are none of these left, but not after the limit.
-func (e *engine) awaitNone(limit driver.Instant, left *atomic.Int64) {
+func (e *Engine) awaitNone(limit driver.Instant, left *atomic.Int64) {
 	timer := time.NewTimer(max(0, limit.Sub(e.d.Now())))
 	defer timer.Stop()
 	for left.Load() > 0 {
@@ -87,7 +87,7 @@ func (e *engine) awaitNone(limit driver.Instant, left *atomic.Int64) {
 }
 
 // hush wakes Close if there is nothing left of what it waits for.
-func (e *engine) hush(left int64) {
+func (e *Engine) hush(left int64) {
 	if left > 0 || !e.closing.Load() {
 		return
 	}
@@ -98,7 +98,7 @@ func (e *engine) hush(left int64) {
 }
 
 // leaveAll gives back what is held, some tickets at a time.
-func (e *engine) leaveAll() {
+func (e *Engine) leaveAll() {
 	const atOnce = 32
 	tickets := make(chan *ticket)
 	var wg sync.WaitGroup
@@ -119,7 +119,7 @@ func (e *engine) leaveAll() {
 }
 
 // enterBody notes that a function of Do runs under the lease.
-func (l *single) enterBody() error {
+func (l *Lease) EnterBody() error {
 	t := l.t
 	t.q.mu.Lock()
 	defer t.q.unlock()
@@ -131,7 +131,7 @@ func (l *single) enterBody() error {
 	return nil
 }
 
-func (l *single) leaveBody() {
+func (l *Lease) LeaveBody() {
 	t := l.t
 	t.q.mu.Lock()
 	defer t.q.unlock()
@@ -173,7 +173,7 @@ func (t *ticket) close() {
 		why = fate
 	}
 	for _, l := range leases {
-		l.by.released(now.Sub(l.g.since), why)
+		l.by.Released(now.Sub(l.g.since), why)
 	}
 	switch {
 	case forget:

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -44,12 +44,12 @@ type lineKey struct {
 // another waits there, and after so long in any case: the backend's word that
 // somebody waits may be late.
 const (
-	maxHandovers    = 256
+	MaxHandovers    = 256
 	maxHandoverTime = 100 * time.Millisecond
 )
 
 // acquire gets a lease, in turn with other goroutines. handed says that the backend was not asked.
-func (q *queue) acquire(ctx context.Context, l *single, try bool) (handed bool, err error) {
+func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, err error) {
 	q.mu.Lock()
 	n := q.lineOf(l.r)
 	if n.waiters.empty() && !n.driving {
@@ -81,7 +81,7 @@ func (q *queue) acquire(ctx context.Context, l *single, try bool) (handed bool, 
 	n.waiters.push(w)
 	q.unlock()
 	waits(l.by)
-	step, over := l.by.beginWait(ctx, "")
+	step, over := l.by.BeginWait(ctx, "")
 	if done := step.Done(); done == nil {
 		<-w.ready
 	} else {
@@ -108,7 +108,7 @@ func (q *queue) acquire(ctx context.Context, l *single, try bool) (handed bool, 
 }
 
 // serve grants from the ticket at hand, if that can serve now.
-func (n *line) serve(l *single, now driver.Instant) bool {
+func (n *line) serve(l *Lease, now driver.Instant) bool {
 	t := n.t
 	if t == nil || n.writerWaits() || !t.usable(n, now) || !n.shared && t.live > 0 {
 		return false
@@ -155,7 +155,7 @@ func (n *line) serveNext() {
 
 // drive obtains a ticket for the line, after giving back the old one, if any.
 // n.driving is set.
-func (n *line) drive(ctx context.Context, l *single, old *ticket, try bool) error {
+func (n *line) drive(ctx context.Context, l *Lease, old *ticket, try bool) error {
 	if old != nil {
 		n.part(ctx, old)
 	}
@@ -198,7 +198,7 @@ func (n *line) drive(ctx context.Context, l *single, old *ticket, try bool) erro
 // part gives a ticket back that was taken, and waits for that, but not longer than ctx.
 func (n *line) part(ctx context.Context, t *ticket) {
 	left := make(chan struct{})
-	n.q.e.background(func() {
+	n.q.e.Background(func() {
 		defer close(left)
 		_ = t.leave(true)
 	})
@@ -242,7 +242,7 @@ func (n *line) admit(t *ticket) {
 	}
 	now, writer := n.q.e.d.Now(), n.q.firstWriter()
 	for w := n.waiters.first; w != nil && w.came < writer; w = n.waiters.first {
-		if !t.sound(now) || t.grants >= maxHandovers {
+		if !t.sound(now) || t.grants >= MaxHandovers {
 			return
 		}
 		n.waiters.remove(w)
@@ -262,9 +262,9 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 	switch {
 	case !n.driving: // it waits for a lease of this process
 	case n.asking != nil && n.asking.state == ticketJoining:
-		why = unanswered(ctx)
+		why = Unanswered(ctx)
 	default:
-		why = q.e.endOfWait(ctx)
+		why = q.e.EndOfWait(ctx)
 	}
 	switch {
 	case w.waiting:
@@ -272,15 +272,15 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 	case w.closed:
 	case w.served:
 		// What it was told of the last holder is for the next one to hear.
-		n.q.e.background(func() {
+		n.q.e.Background(func() {
 			if !woken {
 				<-w.ready
 			}
-			_ = w.lease.release(!w.lease.g.inherited)
+			_ = w.lease.Release(!w.lease.g.inherited)
 		})
 	default:
 		if w.old != nil {
-			n.q.e.background(func() { _ = w.old.leave(true) })
+			n.q.e.Background(func() { _ = w.old.leave(true) })
 		}
 		t := n.pending
 		n.pending = nil
@@ -371,7 +371,7 @@ func (n *line) sendBack(t *ticket) {
 		return // it was lost just now, and the line is about to be told
 	}
 	n.t, n.idle, n.driving = nil, false, true
-	n.q.e.background(func() { _ = n.giveBack(t, true) })
+	n.q.e.Background(func() { _ = n.giveBack(t, true) })
 }
 
 // usable reports whether the ticket may serve another lease of the line, as far
@@ -380,7 +380,7 @@ func (t *ticket) usable(n *line, now driver.Instant) bool {
 	switch {
 	case !t.sound(now):
 		return false
-	case t.grants >= maxGrants, now < t.keep, t.wanted && (n.shared || t.grants >= maxHandovers):
+	case t.grants >= MaxGrants, now < t.keep, t.wanted && (n.shared || t.grants >= MaxHandovers):
 		return false
 	case n.key.sticky && !t.wanted:
 		return true

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 )
 
 // single is the lease of one lock: a share in a grant of a ticket. Its holder makes it, before there is a grant.
-type single struct {
-	by  holder
-	r   *request
+type Lease struct {
+	by  Holder
+	r   *Request
 	t   *ticket // nil until it is granted
 	g   *grant
 	own grant // what g points to, unless the lease is nested
@@ -73,16 +73,16 @@ func (o *outcome) do(release func() error) error {
 	return o.err
 }
 
-func isGone(err error) bool { return errors.Is(err, driver.ErrGone) }
+func IsGone(err error) bool { return errors.Is(err, driver.ErrGone) }
 
 // holder is who acquires the lease, and then has it.
-func (l *single) holder() holder { return l.by }
+func (l *Lease) Holder() Holder { return l.by }
 
 // ofHolder gives a lease that was not acquired yet the one who wants it, and what that wants.
-func (l *single) ofHolder(by holder, r *request) { l.by, l.r = by, r }
+func (l *Lease) Init(by Holder, r *Request) { l.by, l.r = by, r }
 
 // grant makes l the lease of a new turn.
-func (t *ticket) grant(l *single, now driver.Instant) {
+func (t *ticket) grant(l *Lease, now driver.Instant) {
 	l.own = grant{number: t.grants, since: now}
 	// Those who hold together are all told: none of them can have repaired anything.
 	l.own.inherited = t.tk.Inherited && (t.grants == 0 || t.req.Units < t.req.Capacity)
@@ -93,18 +93,18 @@ func (t *ticket) grant(l *single, now driver.Instant) {
 }
 
 // attach makes l a lease of the ticket.
-func (t *ticket) attach(l *single) {
+func (t *ticket) attach(l *Lease) {
 	l.t, l.at = t, int32(len(t.leases))
 	l.g.leases++
 	t.leases = append(t.leases, l)
-	if d := l.r.atLeast; d > 0 {
+	if d := l.r.AtLeast; d > 0 {
 		t.keep = max(t.keep, l.g.since.Add(d))
 	}
 }
 
 // nest makes nested another lease of a live grant, if it wants no more than the lease has. Else
 // it returns what the lease has: 0 if it is over.
-func (l *single) nest(nested *single) (ok bool, has int64) {
+func (l *Lease) Nest(nested *Lease) (ok bool, has int64) {
 	t := l.t
 	now := t.e.d.Now()
 	t.q.mu.Lock()
@@ -113,7 +113,7 @@ func (l *single) nest(nested *single) (ok bool, has int64) {
 	switch {
 	case l.fate.why != nil || t.e.closing.Load():
 		return false, 0
-	case !nested.r.reentrant || t.units < nested.r.units:
+	case !nested.r.Reentrant || t.units < nested.r.Units:
 		return false, t.units
 	}
 	nested.g = l.g
@@ -122,94 +122,94 @@ func (l *single) nest(nested *single) (ok bool, has int64) {
 }
 
 // end makes err the lease's fate, and ends its bound contexts.
-func (l *single) end(err error) {
+func (l *Lease) end(err error) {
 	l.fate.end(err)
 	l.endBound(err)
 }
 
 // id names the grant.
-func (l *single) id() string { return l.t.req.ID + "." + strconv.FormatUint(l.g.number, 10) }
+func (l *Lease) ID() string { return l.t.req.ID + "." + strconv.FormatUint(l.g.number, 10) }
 
-func (l *single) token() uint64 { return l.t.tk.Token<<tokenBits | l.g.number }
+func (l *Lease) Token() uint64 { return l.t.tk.Token<<TokenBits | l.g.number }
 
-func (l *single) exclusive() bool { return l.units() == l.t.req.Capacity }
+func (l *Lease) Exclusive() bool { return l.Units() == l.t.req.Capacity }
 
 // backendToken is the number of the ticket's grant.
-func (l *single) backendToken() uint64 { return l.t.tk.Token }
+func (l *Lease) BackendToken() uint64 { return l.t.tk.Token }
 
 // ticketID names the ticket.
-func (l *single) ticketID() string { return l.t.req.ID }
+func (l *Lease) Ticket() string { return l.t.req.ID }
 
 // isFixed reports a lease that ends by itself.
-func (l *single) isFixed() bool { return l.t.req.Hold > 0 }
+func (l *Lease) Fixed() bool { return l.t.req.Hold > 0 }
 
 // isBeside reports whether both are leases of one grant.
-func (l *single) isBeside(o *single) bool { return l.g == o.g }
+func (l *Lease) Beside(o *Lease) bool { return l.g == o.g }
 
 // capacity is the capacity with which the ticket was joined.
-func (l *single) capacity() int64 { return l.t.req.Capacity }
+func (l *Lease) Capacity() int64 { return l.t.req.Capacity }
 
 // wasInherited reports what the holder is told of the last one.
-func (l *single) wasInherited() bool { return l.g.inherited }
+func (l *Lease) Inherited() bool { return l.g.inherited }
 
 // units are those that the lease has.
-func (l *single) units() int64 {
+func (l *Lease) Units() int64 {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.t.units
 }
 
-func (l *single) inDoubt() bool {
+func (l *Lease) InDoubt() bool {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.t.doubt != nil
 }
 
 // left is the time to the deadline.
-func (l *single) left() time.Duration {
+func (l *Lease) Left() time.Duration {
 	l.t.q.mu.Lock()
 	deadline := l.t.deadline
 	l.t.q.unlock()
 	return deadline.Sub(l.t.e.d.Now())
 }
 
-func (l *single) remaining() time.Duration {
-	if l.err() != nil {
+func (l *Lease) remaining() time.Duration {
+	if l.Err() != nil {
 		return 0
 	}
-	return max(0, l.left())
+	return max(0, l.Left())
 }
 
 // liveness is the open files whose last close ends the session.
-func (l *single) liveness() []*os.File { return l.t.sess.s.Liveness }
+func (l *Lease) Liveness() []*os.File { return l.t.sess.s.Liveness }
 
-func (l *single) err() (why error) {
+func (l *Lease) Err() (why error) {
 	l.t.judged(func() { why = l.fate.why })
 	return why
 }
 
-func (l *single) ended() (ended <-chan struct{}) {
+func (l *Lease) Done() (ended <-chan struct{}) {
 	l.t.judged(func() { ended = l.fate.ended() })
 	return ended
 }
 
-func (l *single) askedFor() <-chan struct{} {
+func (l *Lease) Revoked() <-chan struct{} {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.fate.askedFor(l.t.revoked)
 }
 
-func (l *single) isRevoked() bool {
+func (l *Lease) isRevoked() bool {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.t.revoked
 }
 
 // signalRevoked tells all who asked that the lock is asked for.
-func (l *single) signalRevoked() {
+func (l *Lease) signalRevoked() {
 	for b := l.fate.bound.first; b != nil; b = b.next {
-		if b.asked != nil {
-			b.asked()
+		if b.Asked != nil {
+			b.Asked()
 		}
 	}
 	l.fate.ask()

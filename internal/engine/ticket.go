@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // ticket is a place in a queue of the backend, together with the local leases
 // that it serves: one at a time if it is exclusive, many if it is shared.
 type ticket struct {
-	e    *engine
+	e    *Engine
 	q    *queue
 	name string
 	sess *session
@@ -26,7 +26,7 @@ type ticket struct {
 	// Most tickets need no more than these, and are one allocation with them.
 	calls  [2]bounded.Context
 	called atomic.Int32 // how many of these are used
-	one    [1]*single   // the room that leases begins in
+	one    [1]*Lease    // the room that leases begins in
 
 	extending chan struct{} // holds a value while an Extend is under way
 
@@ -49,7 +49,7 @@ type ticket struct {
 	keep      driver.Instant // until when AtLeast keeps others out
 	atMost    time.Duration  // that it is held; 0: for as long as it is renewed
 	live      int            // grants whose leases have not all been released, lost ones too
-	leases    []*single      // those that are held
+	leases    []*Lease       // those that are held
 	bodies    int            // functions of Do that run under it
 	wanted    bool           // another ticket waits behind it
 	revoked   bool
@@ -63,41 +63,41 @@ type ticket struct {
 
 // tokenBits is what the token of a local grant adds to that of its ticket.
 const (
-	tokenBits = 12
-	maxGrants = 1 << tokenBits
+	TokenBits = 12
+	MaxGrants = 1 << TokenBits
 )
 
-func newID() string {
+func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
 // newTicket makes a ticket of the current session with a new identity.
-func (q *queue) newTicket(ctx context.Context, r *request, by holder, n *line, try bool) (*ticket, error) {
-	t := q.ticketAs(r, newID())
+func (q *queue) newTicket(ctx context.Context, r *Request, by Holder, n *line, try bool) (*ticket, error) {
+	t := q.ticketAs(r, NewID())
 	t.line, t.req.NoWait = n, try
 	return t, t.enroll(ctx, by)
 }
 
-func (q *queue) ticketAs(r *request, id string) *ticket {
-	t := &ticket{e: q.e, q: q, name: r.name, units: r.units, confirmed: r.units, req: driver.Request{
-		ID: id, Queue: r.queue, Kind: r.kind, Units: r.units, Capacity: r.capacity,
-		Hold: r.hold, ReportDeath: r.reportDeath,
+func (q *queue) ticketAs(r *Request, id string) *ticket {
+	t := &ticket{e: q.e, q: q, name: r.Name, units: r.Units, confirmed: r.Units, req: driver.Request{
+		ID: id, Queue: r.Queue, Kind: r.Kind, Units: r.Units, Capacity: r.Capacity,
+		Hold: r.Hold, ReportDeath: r.ReportDeath,
 	}}
-	if r.note != "" {
-		t.req.Note = []byte(r.note)
+	if r.Note != "" {
+		t.req.Note = []byte(r.Note)
 	}
-	t.atMost, t.leases = r.atMost, t.one[:0]
-	if r.hold > 0 {
+	t.atMost, t.leases = r.AtMost, t.one[:0]
+	if r.Hold > 0 {
 		t.extending = make(chan struct{}, 1)
 	}
-	t.tk = driver.Ticket{ID: id, Queue: r.queue}
+	t.tk = driver.Ticket{ID: id, Queue: r.Queue}
 	return t
 }
 
 // enroll lists the ticket in its queue, as one of the current session.
-func (t *ticket) enroll(ctx context.Context, by holder) error {
+func (t *ticket) enroll(ctx context.Context, by Holder) error {
 	for {
 		sess, err := t.e.session(ctx, by)
 		if err == nil {
@@ -120,7 +120,7 @@ func (t *ticket) unregister() {
 // overcome until ctx ends; with try it makes one try, another if its ticket came to
 // nothing. The ticket that comes with an error may stand at the backend: obtain it
 // again, or abandon it.
-func (q *queue) obtain(ctx context.Context, l *single, n *line, t *ticket, try bool) (*ticket, error) {
+func (q *queue) obtain(ctx context.Context, l *Lease, n *line, t *ticket, try bool) (*ticket, error) {
 	var b backoff.Backoff
 	var last error
 	r, unexplained := l.r, 0
@@ -133,7 +133,7 @@ func (q *queue) obtain(ctx context.Context, l *single, n *line, t *ticket, try b
 		}
 		step, over := ctx, nothing
 		if !t.req.NoWait {
-			step, over = l.by.beginWait(ctx, t.req.ID)
+			step, over = l.by.BeginWait(ctx, t.req.ID)
 		}
 		err := t.reach(step, l.by)
 		why := context.Cause(step)
@@ -150,25 +150,25 @@ func (q *queue) obtain(ctx context.Context, l *single, n *line, t *ticket, try b
 			case !errors.Is(err, ctx.Err()):
 				last = err
 			case last == nil && t.sent && !stands:
-				return t, unanswered(ctx)
+				return t, Unanswered(ctx)
 			case last == nil || stands:
-				_, last = q.e.paused() // it waited in line, whatever was said before that, or had no time left to ask
+				_, last = q.e.Paused() // it waited in line, whatever was said before that, or had no time left to ask
 			}
-			return t, q.e.because(ctx, last)
+			return t, q.e.Because(ctx, last)
 		case errors.Is(err, errLate):
 			t.giveUpPlace()
 			t = nil
 		case isSessionOver(err):
 			t.sess.over(err)
 			fallthrough
-		case isGone(err):
+		case IsGone(err):
 			if t.outlive(err) == ticketQueued {
-				l.by.rejoined(err)
+				l.by.Rejoined(err)
 			}
 			t = nil
-		case errors.Is(err, ErrMismatch):
+		case errors.Is(err, driver.ErrMismatch):
 			t.drop()
-			capacity, set, unknown := l.by.capacitySet(ctx)
+			capacity, set, unknown := l.by.CapacitySet(ctx)
 			if unknown != nil {
 				return nil, unknown
 			}
@@ -179,28 +179,28 @@ func (q *queue) obtain(ctx context.Context, l *single, n *line, t *ticket, try b
 				return nil, err
 			}
 			t = nil
-			if r.capacity != capacity {
+			if r.Capacity != capacity {
 				as := *l.r
-				as.capacity, r = capacity, &as
+				as.Capacity, r = capacity, &as
 				continue // with the number that is set, or with its own again
 			}
-		case errors.Is(err, ErrBusy):
+		case errors.Is(err, driver.ErrBusy):
 			t.drop()
 			return nil, q.e.busy()
 		case driver.IsPermanent(err):
 			return t, err
 		}
 		if try && t != nil {
-			return t, unavailableSince(err)
+			return t, Unavailable(err)
 		}
 		if last == nil || t != nil { // that a ticket has gone explains less than why a try failed
-			last = tried(err)
+			last = Tried(err)
 		}
 		if t != nil {
-			l.by.retries(err)
+			l.by.Retries(err)
 		}
 		if b.Sleep(ctx) != nil {
-			return t, q.e.because(ctx, last)
+			return t, q.e.Because(ctx, last)
 		}
 	}
 }
@@ -216,7 +216,7 @@ var errLate = errors.New("the grant came too late")
 // outlive is drop, but gives the ticket back if it may have been granted a fixed
 // time that nobody was told of: that does not end with the session.
 func (t *ticket) outlive(err error) (was ticketState) {
-	if t.req.Hold == 0 || !t.sent || isGone(err) {
+	if t.req.Hold == 0 || !t.sent || IsGone(err) {
 		return t.drop()
 	}
 	return t.giveUpPlace()
@@ -234,7 +234,7 @@ func (t *ticket) drop() (was ticketState) {
 }
 
 // reach joins, unless the ticket is known to be queued, and waits.
-func (t *ticket) reach(ctx context.Context, by holder) error {
+func (t *ticket) reach(ctx context.Context, by Holder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"errors"
@@ -57,7 +57,7 @@ func (t *ticket) lose(why error, stands bool) {
 	}
 	t.state = ticketLost
 	leases, q := t.leases, t.q
-	t.endLeases(fmt.Errorf("%w: %w", ErrLost, public(why)))
+	t.endLeases(fmt.Errorf("%w: %w", ErrLost, Public(why)))
 	unused, clean := t.live == 0, !t.unseen(ticketHeld)
 	if unused || !stands {
 		t.take()
@@ -74,7 +74,7 @@ func (t *ticket) lose(why error, stands bool) {
 			t.leaveLost(clean)
 		}
 		q.unlock()
-		t.e.tell(leases, func(by holder, at time.Time) { by.lost(at, why) })
+		t.e.tell(leases, func(by Holder, at time.Time) { by.Lost(at, why) })
 	})
 }
 

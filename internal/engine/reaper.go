@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"math"
@@ -35,7 +35,7 @@ func (r *reaper) stop() { r.end.Do(func() { close(r.done) }) }
 const lookout = 20
 
 // reap runs until the client is closed.
-func (e *engine) reap() {
+func (e *Engine) reap() {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
@@ -53,9 +53,9 @@ func (e *engine) reap() {
 }
 
 // reapOnce ends what is due and returns when to look again, if ever.
-func (e *engine) reapOnce() (driver.Instant, bool) {
+func (e *Engine) reapOnce() (driver.Instant, bool) {
 	now := e.d.Now()
-	ttl := e.grantedTTL()
+	ttl := e.TTL()
 	e.reaper.noteStall(now, ttl)
 	next := now.Add(ttl / lookout)
 	e.reaper.next.Store(int64(next)) // before it looks: from now on lookAt makes it sooner

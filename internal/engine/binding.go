@@ -1,18 +1,18 @@
-package interlock
+package engine
 
 // binding is a context that ends with a lease, or whoever else is told of its end.
-type binding struct {
-	cancel     func(why error)
-	asked      func() // called, with the mutex of the queue held, when another asks for the lock; may be nil
-	work       bool   // its context is for work, which may go on after the loss
+type Binding struct {
+	Ended      func(why error)
+	Asked      func() // called, with the mutex of the queue held, when another asks for the lock; may be nil
+	Work       bool   // its context is for work, which may go on after the loss
 	entered    bool   // the work was noted, and its end was not
-	prev, next *binding
+	prev, next *Binding
 	listed     bool
 }
 
-func (l *single) bind(b *binding) (why error) {
+func (l *Lease) Bind(b *Binding) (why error) {
 	l.t.judged(func() {
-		if b.work {
+		if b.Work {
 			b.entered = true
 			l.workBegins()
 		}
@@ -28,7 +28,7 @@ func (l *single) bind(b *binding) (why error) {
 
 // watch is bind for whoever wants to hear of the end of the lease itself, which comes later than
 // that of its contexts when the client is closed.
-func (l *single) watch(b *binding) (why error) {
+func (l *Lease) watch(b *Binding) (why error) {
 	l.t.judged(func() {
 		if why = l.fate.why; why == nil {
 			l.fate.bound.add(b)
@@ -37,7 +37,7 @@ func (l *single) watch(b *binding) (why error) {
 	return why
 }
 
-func (l *single) unbind(b *binding) {
+func (l *Lease) Unbind(b *Binding) {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	l.fate.bound.remove(b)
@@ -48,16 +48,16 @@ func (l *single) unbind(b *binding) {
 }
 
 // endBound ends the contexts that are bound to the lease.
-func (l *single) endBound(why error) {
+func (l *Lease) endBound(why error) {
 	if first := l.fate.bound.takeAll(); first != nil {
 		l.t.q.then(func() { first.end(why) })
 	}
 }
 
 // bindings is a list of contexts, guarded by the mutex of its lease.
-type bindings struct{ first *binding }
+type bindings struct{ first *Binding }
 
-func (l *bindings) add(b *binding) {
+func (l *bindings) add(b *Binding) {
 	b.listed, b.prev, b.next = true, nil, l.first
 	if b.next != nil {
 		b.next.prev = b
@@ -65,7 +65,7 @@ func (l *bindings) add(b *binding) {
 	l.first = b
 }
 
-func (l *bindings) remove(b *binding) {
+func (l *bindings) remove(b *Binding) {
 	if !b.listed {
 		return
 	}
@@ -81,7 +81,7 @@ func (l *bindings) remove(b *binding) {
 }
 
 // takeAll empties the list.
-func (l *bindings) takeAll() (first *binding) {
+func (l *bindings) takeAll() (first *Binding) {
 	first, l.first = l.first, nil
 	for b := first; b != nil; b = b.next {
 		b.listed = false
@@ -90,10 +90,10 @@ func (l *bindings) takeAll() (first *binding) {
 }
 
 // end ends the contexts of a list that was taken.
-func (b *binding) end(cause error) {
+func (b *Binding) end(cause error) {
 	for b != nil {
 		next := b.next // cancel may put b on a list again
-		b.cancel(cause)
+		b.Ended(cause)
 		b = next
 	}
 }

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 //
 // A ticket is listed here if and only if the backend may have it.
 type queue struct {
-	e    *engine
+	e    *Engine
 	name string       // as the backend knows it
 	refs atomic.Int32 // of calls and tickets; without any it is not in engine.queues
 
@@ -32,7 +32,7 @@ type queue struct {
 }
 
 // queue finds or makes the queue of a name. leave is to be called once for it.
-func (e *engine) queue(name string) *queue {
+func (e *Engine) queue(name string) *queue {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q := e.queues[name]
@@ -70,7 +70,7 @@ func (q *queue) leave() {
 }
 
 // allQueues are those that have tickets, and perhaps others.
-func (e *engine) allQueues() []*queue {
+func (e *Engine) allQueues() []*queue {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := make([]*queue, 0, len(e.queues))
@@ -81,7 +81,7 @@ func (e *engine) allQueues() []*queue {
 }
 
 // eachTicket calls f for each ticket of the client, with the mutex of its queue held.
-func (e *engine) eachTicket(f func(*ticket)) {
+func (e *Engine) eachTicket(f func(*ticket)) {
 	for _, q := range e.allQueues() {
 		q.each(f)
 	}
@@ -99,7 +99,7 @@ func (q *queue) each(f func(*ticket)) {
 }
 
 // ticket finds a ticket of this client; nil if there is none.
-func (e *engine) ticket(queue, id string) *ticket {
+func (e *Engine) ticket(queue, id string) *ticket {
 	q := e.queue(queue)
 	defer q.leave()
 	q.mu.Lock()
@@ -129,7 +129,7 @@ func (q *queue) unlock() {
 }
 
 // errTaken: the client has a ticket with this ID.
-var errTaken = errors.New("the ticket is known")
+var ErrTaken = errors.New("the ticket is known")
 
 // list adds a ticket as one of a session. One that has ended loses the tickets that are listed by then, and has perhaps done so.
 func (q *queue) list(t *ticket, sess *session) error {
@@ -137,7 +137,7 @@ func (q *queue) list(t *ticket, sess *session) error {
 	defer q.unlock()
 	switch {
 	case q.ticket(t.req.ID) != nil:
-		return errTaken
+		return ErrTaken
 	case sess.ended.Load():
 		return driver.ErrSession
 	}
@@ -200,8 +200,8 @@ func (q *queue) firstWriter() uint64 {
 }
 
 // lineOf finds or makes the line in which goroutines wait for what they want alike.
-func (q *queue) lineOf(r *request) *line {
-	key := lineKey{r.kind, r.units, r.capacity, r.reportDeath, r.sticky}
+func (q *queue) lineOf(r *Request) *line {
+	key := lineKey{r.Kind, r.Units, r.Capacity, r.ReportDeath, r.Sticky}
 	n := &q.line
 	for n.q != nil && n.key != key {
 		if n.next == nil {
@@ -210,7 +210,7 @@ func (q *queue) lineOf(r *request) *line {
 		n = n.next
 	}
 	if n.q == nil {
-		n.q, n.key, n.shared = q, key, !r.exclusive()
+		n.q, n.key, n.shared = q, key, !r.Exclusive()
 	}
 	return n
 }

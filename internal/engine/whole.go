@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"cmp"
@@ -15,32 +15,32 @@ import (
 // tells it when that ends, and when another asks for the part.
 //
 // Its mutex may be locked under the mutex of a queue. So nothing is asked of a part while it is held.
-type whole struct {
+type Whole struct {
 	given chan struct{} // closed when Release begins
 
 	mu     sync.Mutex
-	got    []*single // by part; nil: not acquired yet
-	order  []int     // of the parts, as they were acquired
-	begun  bool      // the holder has it
-	closed error     // Close of a part's client has ended the bound contexts
-	asked  bool      // for a part
+	got    []*Lease // by part; nil: not acquired yet
+	order  []int    // of the parts, as they were acquired
+	begun  bool     // the holder has it
+	closed error    // Close of a part's client has ended the bound contexts
+	asked  bool     // for a part
 	fate   fate
 
 	once outcome
 }
 
-func newWhole(parts int) *whole {
-	return &whole{got: make([]*single, parts), given: make(chan struct{})}
+func NewWhole(parts int) *Whole {
+	return &Whole{got: make([]*Lease, parts), given: make(chan struct{})}
 }
 
 // add notes that part i is held. It is called by the goroutine that acquires.
-func (w *whole) add(i int, s *single) {
+func (w *Whole) Add(i int, s *Lease) {
 	w.mu.Lock()
 	w.got[i] = s
 	w.order = append(w.order, i)
 	w.mu.Unlock()
-	b := &binding{asked: w.ask}
-	b.cancel = func(error) { w.partEnded(s, b) }
+	b := &Binding{Asked: w.ask}
+	b.Ended = func(error) { w.partEnded(s, b) }
 	w.partEnded(s, b)
 	if s.isRevoked() {
 		w.ask()
@@ -48,11 +48,11 @@ func (w *whole) add(i int, s *single) {
 }
 
 // part is part i; nil if it is not held. It is called by the goroutine that acquires.
-func (w *whole) part(i int) *single { return w.got[i] }
+func (w *Whole) Part(i int) *Lease { return w.got[i] }
 
 // partEnded is called when the contexts that are bound to a part have ended: with its lease, or
 // before, when Close begins. It binds b to a lease that has not ended.
-func (w *whole) partEnded(s *single, b *binding) {
+func (w *Whole) partEnded(s *Lease, b *Binding) {
 	switch err := s.watch(b); {
 	case err != nil:
 		w.lose(s, err)
@@ -63,31 +63,31 @@ func (w *whole) partEnded(s *single, b *binding) {
 
 // lose ends the whole since a part has ended. What is left of it stays until Release, as a lease that
 // was evicted, but is given back when a TTL has passed: the holder may be dead.
-func (w *whole) lose(s *single, err error) {
+func (w *Whole) lose(s *Lease, err error) {
 	switch kept := s.t.req.Hold > 0; {
 	case errors.Is(err, ErrLost):
-		err = partError(s.t.name, err)
+		err = PartError(s.t.name, err)
 	case s.t.e.closing.Load() && kept: // it goes on without its client
-		w.end(partError(s.t.name, ErrClosed))
+		w.End(PartError(s.t.name, ErrClosed))
 		return
 	case s.t.e.closing.Load():
-		err = fmt.Errorf("%w: %w", ErrLost, partError(s.t.name, ErrClosed))
+		err = fmt.Errorf("%w: %w", ErrLost, PartError(s.t.name, ErrClosed))
 	default:
 		err = fmt.Errorf("%w: %s was released alone", ErrLost, oneline.Name(s.t.name))
 	}
-	if !w.end(err) {
+	if !w.End(err) {
 		return
 	}
-	for _, p := range w.parts() {
-		if p.err() == nil {
-			p.t.e.background(func() { w.abandon(p) })
+	for _, p := range w.Parts() {
+		if p.Err() == nil {
+			p.t.e.Background(func() { w.abandon(p) })
 		}
 	}
 }
 
 // abandon gives a part back that the holder does not release.
-func (w *whole) abandon(p *single) {
-	timer := time.NewTimer(min(p.remaining(), p.t.e.grantedTTL()))
+func (w *Whole) abandon(p *Lease) {
+	timer := time.NewTimer(min(p.remaining(), p.t.e.TTL()))
 	defer timer.Stop()
 	select {
 	case <-w.given:
@@ -103,7 +103,7 @@ func (w *whole) abandon(p *single) {
 
 // end makes err the fate of the whole, and ends the bound contexts. It reports whether the holder had
 // it until now.
-func (w *whole) end(err error) bool {
+func (w *Whole) End(err error) bool {
 	w.mu.Lock()
 	if w.fate.why != nil {
 		w.mu.Unlock()
@@ -117,8 +117,8 @@ func (w *whole) end(err error) bool {
 }
 
 // wind ends the bound contexts: a part's client is being closed.
-func (w *whole) wind(s *single) {
-	why := partError(s.t.name, ErrClosed)
+func (w *Whole) wind(s *Lease) {
+	why := PartError(s.t.name, ErrClosed)
 	w.mu.Lock()
 	w.closed = why
 	first := w.fate.bound.takeAll()
@@ -127,7 +127,7 @@ func (w *whole) wind(s *single) {
 }
 
 // begin gives it to its holder, unless a part was lost.
-func (w *whole) begin() bool {
+func (w *Whole) Begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun = w.fate.why == nil
@@ -135,7 +135,7 @@ func (w *whole) begin() bool {
 }
 
 // ask notes that another asks for a part. The mutex of a ticket may be held.
-func (w *whole) ask() {
+func (w *Whole) ask() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked = true
@@ -144,14 +144,14 @@ func (w *whole) ask() {
 
 // release gives up all parts that are held. If it is not clean, the next holders are told that work may be half done.
 // Called again, it returns the same.
-func (w *whole) release(clean bool) error {
+func (w *Whole) Release(clean bool) error {
 	return w.once.do(func() error { return w.releaseOnce(clean) })
 }
 
-func (w *whole) releaseOnce(clean bool) error {
-	ended := w.err()
+func (w *Whole) releaseOnce(clean bool) error {
+	ended := w.Err()
 	if ended == nil {
-		w.end(ErrReleased)
+		w.End(ErrReleased)
 		ended = w.why()
 	}
 	if ended == ErrReleased {
@@ -159,8 +159,8 @@ func (w *whole) releaseOnce(clean bool) error {
 	}
 	close(w.given)
 	errs := make([]error, len(w.got))
-	<-w.releaseParts(func(i int, s *single) {
-		errs[i] = s.release(clean && ended == nil)
+	<-w.ReleaseParts(func(i int, s *Lease) {
+		errs[i] = s.Release(clean && ended == nil)
 		s.settle()
 	})
 	var all error
@@ -168,9 +168,9 @@ func (w *whole) releaseOnce(clean bool) error {
 		switch {
 		case err == nil:
 		case all == nil:
-			all = partError(w.got[i].r.name, err)
+			all = PartError(w.got[i].r.Name, err)
 		default:
-			all = fmt.Errorf("%w; %w", all, partError(w.got[i].r.name, err))
+			all = fmt.Errorf("%w; %w", all, PartError(w.got[i].r.Name, err))
 		}
 	}
 	switch {
@@ -187,12 +187,12 @@ func (w *whole) releaseOnce(clean bool) error {
 // releaseParts calls release for each part that was acquired, in the reverse order: those of one
 // client one after the other, and beside those of others, since a backend that does not answer is
 // to hold up none of another. The result is closed when that is done.
-func (w *whole) releaseParts(release func(i int, s *single)) <-chan struct{} {
+func (w *Whole) ReleaseParts(release func(i int, s *Lease)) <-chan struct{} {
 	w.mu.Lock()
 	order := slices.Clone(w.order)
 	w.mu.Unlock()
 	slices.Reverse(order)
-	of := map[*engine][]int{}
+	of := map[*Engine][]int{}
 	for _, i := range order {
 		e := w.got[i].t.e
 		of[e] = append(of[e], i)
@@ -206,7 +206,7 @@ func (w *whole) releaseParts(release func(i int, s *single)) <-chan struct{} {
 				release(i, w.got[i])
 			}
 		}
-		if !e.background(run) {
+		if !e.Background(run) {
 			run() // the client is closed: this takes no time
 		}
 	}
@@ -219,29 +219,29 @@ func (w *whole) releaseParts(release func(i int, s *single)) <-chan struct{} {
 }
 
 // judge finds parts that have ended by now.
-func (w *whole) judge() {
-	for _, p := range w.parts() {
-		if err := p.err(); err != nil {
+func (w *Whole) judge() {
+	for _, p := range w.Parts() {
+		if err := p.Err(); err != nil {
 			w.lose(p, err)
 		}
 	}
 }
 
 // isClosed is an error once a client of a part is being closed.
-func (w *whole) isClosed() error {
+func (w *Whole) Closed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.closed
 }
 
 // why is err without a look at the parts.
-func (w *whole) why() error {
+func (w *Whole) why() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fate.why
 }
 
-func (w *whole) parts() (parts []*single) {
+func (w *Whole) Parts() (parts []*Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.got {
@@ -252,34 +252,34 @@ func (w *whole) parts() (parts []*single) {
 	return parts
 }
 
-func (w *whole) err() error {
+func (w *Whole) Err() error {
 	w.judge()
 	return w.why()
 }
 
-func (w *whole) ended() <-chan struct{} {
+func (w *Whole) Done() <-chan struct{} {
 	w.judge()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fate.ended()
 }
 
-func (w *whole) askedFor() <-chan struct{} {
+func (w *Whole) Revoked() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fate.askedFor(w.asked)
 }
 
-func (w *whole) bind(b *binding) error {
+func (w *Whole) Bind(b *Binding) error {
 	w.judge()
-	if b.work {
-		for _, p := range w.parts() {
+	if b.Work {
+		for _, p := range w.Parts() {
 			p.enterWork()
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b.entered = b.work
+	b.entered = b.Work
 	if err := cmp.Or(w.fate.why, w.closed); err != nil {
 		return err
 	}
@@ -287,14 +287,14 @@ func (w *whole) bind(b *binding) error {
 	return nil
 }
 
-func (w *whole) unbind(b *binding) {
+func (w *Whole) Unbind(b *Binding) {
 	w.mu.Lock()
 	w.fate.bound.remove(b)
 	entered := b.entered
 	b.entered = false
 	w.mu.Unlock()
 	if entered {
-		for _, p := range w.parts() {
+		for _, p := range w.Parts() {
 			p.leaveWork()
 		}
 	}
@@ -302,7 +302,7 @@ func (w *whole) unbind(b *binding) {
 
 // waive has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
 // the others of its grant.
-func (l *single) waive() {
+func (l *Lease) Waive() {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	if l.g.leases == 1 {
@@ -311,4 +311,4 @@ func (l *single) waive() {
 }
 
 // partError is the error of a part, with its name.
-func partError(name string, err error) error { return fmt.Errorf("%s: %w", oneline.Name(name), err) }
+func PartError(name string, err error) error { return fmt.Errorf("%s: %w", oneline.Name(name), err) }

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
 )
 
@@ -29,32 +28,29 @@ var lives = map[ticketState][]ticketState{
 func TestALifeOfATicketInAnyOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			c, err := New(t.Context(), memlock.NewWorld().Driver())
-			if err != nil {
-				t.Fatal(err)
+			random := rand.New(rand.NewPCG(seed, 1))
+			e := open(t)
+			defer e.Close()
+			r := &Request{Name: "q", Queue: "q", Kind: driver.Semaphore, Units: 1, Capacity: 3}
+			if random.IntN(3) == 0 {
+				r.Hold = e.TTL()
 			}
-			defer c.Close()
-			lock := c.Semaphore("q", 3)
-			if r.IntN(3) == 0 {
-				lock = c.Semaphore("q", 3, ExpiresAfter(c.TTL()))
-			}
-			q := c.e.queue(lock.cfg.queue)
+			q := e.queue(r.Queue)
 			defer q.leave()
-			k := q.ticketAs(&lock.cfg.request, newID())
+			k := q.ticketAs(r, NewID())
 			if err := k.enroll(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			k.sent = true
-			var all []*single // its leases
-			released := map[*single]bool{}
+			var all []*Lease // its leases
+			released := map[*Lease]bool{}
 			taken := 0
 			var log []string
 			was := k.state
 			steps := map[string]func(){
 				"queued": func() { k.queued(k.tk) },
 				"held": func() {
-					tk := driver.Ticket{ID: k.req.ID, Queue: q.name, Held: true, Token: 1, Proof: c.e.d.Now()}
+					tk := driver.Ticket{ID: k.req.ID, Queue: q.name, Held: true, Token: 1, Proof: e.d.Now()}
 					q.unlock()
 					err := k.hold(tk)
 					q.mu.Lock()
@@ -64,17 +60,17 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				},
 				"lease": func() {
 					if k.state == ticketHeld {
-						l := &lock.newLease(t.Context(), true).part
-						k.grant(l, c.e.d.Now())
+						l := lease(r)
+						k.grant(l, e.d.Now())
 						all = append(all, l)
 					}
 				},
 				"release": func() {
 					if len(all) > 0 {
-						l := all[r.IntN(len(all))]
+						l := all[random.IntN(len(all))]
 						released[l] = true
 						q.unlock()
-						c.e.background(func() { _ = l.release(true) })
+						e.Background(func() { _ = l.Release(true) })
 						synctest.Wait()
 						q.mu.Lock()
 					}
@@ -97,14 +93,14 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				},
 				"time": func() {
 					q.unlock()
-					time.Sleep(c.TTL() / 4)
+					time.Sleep(e.TTL() / 4)
 					synctest.Wait()
 					q.mu.Lock()
 				},
 			}
 			names := []string{"queued", "held", "held", "lease", "lease", "release", "gone", "evicted", "late", "doubt", "revoked", "abandon", "take", "time"}
 			for range 12 {
-				name := names[r.IntN(len(names))]
+				name := names[random.IntN(len(names))]
 				q.mu.Lock()
 				was = k.state
 				steps[name]()
@@ -131,12 +127,12 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				t.Errorf("it was taken %d times", taken)
 			}
 			for _, l := range all {
-				_ = l.release(true)
+				_ = l.Release(true)
 			}
 			k.giveUpPlace()
-			time.Sleep(2 * c.TTL())
+			time.Sleep(2 * e.TTL())
 			synctest.Wait()
-			if k.listed || k.live != 0 || c.e.tickets.Load() != 0 {
+			if k.listed || k.live != 0 || e.tickets.Load() != 0 {
 				t.Errorf("it is listed still: %v, with %d grants", k.listed, k.live)
 			}
 			if t.Failed() {

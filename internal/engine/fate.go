@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 // fate is how a lease ends, and what its holder is told. The mutex of the lease guards it.
 type fate struct {

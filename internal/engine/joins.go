@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"container/list"
@@ -20,16 +20,16 @@ type joins struct {
 }
 
 const (
-	crowded = 64          // tickets are enough
-	few     = crowded / 2 // tickets are not
+	Crowded = 64          // tickets are enough
+	few     = Crowded / 2 // tickets are not
 	rest    = 4           // times as long as a Join has taken
 )
 
 // begin waits until the Join of a ticket may be sent. Unless it returns an error, answered is to be called
 // when that has an answer, and end when the ticket is held, or has left.
-func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by holder) (answered func(), err error) {
+func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by Holder) (answered func(), err error) {
 	q.mu.Lock()
-	if j.joined < crowded && j.coming.Len() == 0 {
+	if j.joined < Crowded && j.coming.Len() == 0 {
 		j.joined++
 		t.joins = true
 		q.unlock()
@@ -93,7 +93,7 @@ func (j *joins) end(t *ticket) {
 // admit lets those join who may.
 func (j *joins) admit() {
 	if j.joined <= few {
-		for j.joined < crowded && j.coming.Len() > 0 {
+		for j.joined < Crowded && j.coming.Len() > 0 {
 			j.call(false)
 		}
 	}

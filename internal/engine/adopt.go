@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // fixed finds a ticket of this client with a fixed end.
-func (e *engine) fixed(queue, id string) (r driver.Request, known bool) {
+func (e *Engine) Fixed(queue, id string) (r driver.Request, known bool) {
 	if t := e.ticket(queue, id); t != nil && t.req.Hold > 0 {
 		return t.req, true
 	}
@@ -16,8 +16,8 @@ func (e *engine) fixed(queue, id string) (r driver.Request, known bool) {
 }
 
 // adopt makes l another lease of a ticket of this client with a fixed end.
-func (e *engine) adopt(l *single, id string) error {
-	if t := e.ticket(l.r.queue, id); t != nil {
+func (e *Engine) Adopt(l *Lease, id string) error {
+	if t := e.ticket(l.r.Queue, id); t != nil {
 		return t.adopt(l)
 	}
 	return ErrLost
@@ -25,21 +25,21 @@ func (e *engine) adopt(l *single, id string) error {
 
 // adoptMember makes a ticket of this client from what inspection says of it, and l its lease. errTaken: the client has
 // it by now.
-func (e *engine) adoptMember(ctx context.Context, l *single, m driver.Member, read driver.Instant) error {
+func (e *Engine) AdoptMember(ctx context.Context, l *Lease, m driver.Member, read driver.Instant) error {
 	if m.Left <= 0 {
 		return ErrLost
 	}
 	r := *l.r
-	r.hold = m.Left
-	q := e.queue(r.queue)
+	r.Hold = m.Left
+	q := e.queue(r.Queue)
 	defer q.leave()
 	t := q.ticketAs(&r, m.ID)
 	t.live = 1 // until there is a lease: a ticket that others work under is not given back
 	if err := t.enroll(ctx, nil); err != nil {
 		return err
 	}
-	err := t.hold(driver.Ticket{ID: m.ID, Queue: r.queue, Held: true, Token: m.Token, Proof: read})
-	if errors.Is(err, errLate) || isGone(err) {
+	err := t.hold(driver.Ticket{ID: m.ID, Queue: r.Queue, Held: true, Token: m.Token, Proof: read})
+	if errors.Is(err, errLate) || IsGone(err) {
 		err = ErrLost
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *engine) adoptMember(ctx context.Context, l *single, m driver.Member, re
 	return err
 }
 
-func (t *ticket) adopt(l *single) error {
+func (t *ticket) adopt(l *Lease) error {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -23,8 +23,8 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 		}
 		ctx, cancel := context.WithCancel(t.e.ctx)
 		t.unrecord = cancel
-		t.e.background(func() {
-			t.e.keepRecord(ctx, r.Queue, record.Beside(record.Overruns, r.Queue), func(int) []byte {
+		t.e.Background(func() {
+			t.e.KeepRecord(ctx, r.Queue, record.Beside(record.Overruns, r.Queue), func(int) []byte {
 				r.Age = t.e.d.Now().Sub(since)
 				return r.Bytes()
 			})
@@ -42,9 +42,9 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 // keepRecord keeps a ticket in a queue of records until ctx ends. It goes on trying, unless the
 // backend refuses for good. A ticket that is asked for is replaced by another one, which is
 // there before the first leaves. note is told how many there have been.
-func (e *engine) keepRecord(ctx context.Context, name, queue string, note func(made int) []byte) {
-	r := &request{name: name, queue: queue, kind: driver.Barrier, units: 1, capacity: driver.RWCapacity}
-	b := backoff.Backoff{Most: e.grantedTTL()}
+func (e *Engine) KeepRecord(ctx context.Context, name, queue string, note func(made int) []byte) {
+	r := &Request{Name: name, Queue: queue, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
+	b := backoff.Backoff{Most: e.TTL()}
 	made := 0
 	var t, last *ticket
 	q := e.queue(queue)
@@ -62,7 +62,7 @@ func (e *engine) keepRecord(ctx context.Context, name, queue string, note func(m
 		err := t.reach(ctx, nil)
 		switch {
 		case err == nil:
-			b = backoff.Backoff{Most: e.grantedTTL()}
+			b = backoff.Backoff{Most: e.TTL()}
 			made++
 			last.giveUpPlace()
 			last = nil
@@ -70,7 +70,7 @@ func (e *engine) keepRecord(ctx context.Context, name, queue string, note func(m
 				last, t = t, nil // it was lost with its session, or somebody has removed it, or asks for it
 			}
 			continue
-		case isSessionOver(err), isGone(err), errors.Is(err, errLate):
+		case isSessionOver(err), IsGone(err), errors.Is(err, errLate):
 			t.giveUpPlace()
 			t = nil
 		case driver.IsPermanent(err), errors.Is(err, ErrClosed):

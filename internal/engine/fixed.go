@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // extend makes a ticket with a fixed end end d from now.
-func (l *single) extend(ctx context.Context, d time.Duration) error {
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	select { // two at once would not know which of them the backend did last
 	case t.extending <- struct{}{}:
@@ -20,11 +20,11 @@ func (l *single) extend(ctx context.Context, d time.Duration) error {
 	return l.setFixed(ctx, d)
 }
 
-func (l *single) setFixed(ctx context.Context, d time.Duration) error {
+func (l *Lease) setFixed(ctx context.Context, d time.Duration) error {
 	t := l.t
 	var b backoff.Backoff
 	for {
-		if err := l.err(); err != nil {
+		if err := l.Err(); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -38,10 +38,10 @@ func (l *single) setFixed(ctx context.Context, d time.Duration) error {
 		switch {
 		case err == nil:
 			t.setEnd(proof.Add(d), margin(d), true)
-			return l.err()
-		case isGone(err):
+			return l.Err()
+		case IsGone(err):
 			t.gone(t.vanished())
-			return l.err()
+			return l.Err()
 		case t.e.ctx.Err() != nil:
 			return ErrClosed
 		case driver.IsPermanent(err) && !isSessionOver(err):

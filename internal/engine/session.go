@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // session is one life of the client at the backend: it renews what the client
 // holds and waits for, and listens to what others want of it.
 type session struct {
-	e      *engine
+	e      *Engine
 	s      *driver.Opened
 	ttl    time.Duration
 	margin time.Duration // by which a lease ends before the backend's TTL does
@@ -39,7 +39,7 @@ func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 
 // install makes s the client's session and starts its heartbeat. It reports
 // false if the client is being closed.
-func (e *engine) install(s *driver.Opened) bool {
+func (e *Engine) install(s *driver.Opened) bool {
 	n := &session{e: e, s: s, ttl: s.TTL, rhythm: rhythm{sooner: make(chan struct{}, 1)}}
 	n.margin = margin(n.ttl)
 	n.ctx, n.cancel = context.WithCancelCause(e.ctx)
@@ -54,14 +54,14 @@ func (e *engine) install(s *driver.Opened) bool {
 	e.announce()
 	e.tasks.Go(n.heartbeat)
 	e.tasks.Go(n.listen)
-	if n.ttl != e.cfg.ttl && e.cfg.changed != nil {
-		e.tasks.Go(func() { e.cfg.changed(n.ttl) })
+	if n.ttl != e.cfg.TTL && e.cfg.Changed != nil {
+		e.tasks.Go(func() { e.cfg.Changed(n.ttl) })
 	}
 	return true
 }
 
 // announce wakes those who wait for a session. The mutex is held.
-func (e *engine) announce() {
+func (e *Engine) announce() {
 	close(e.sessNews)
 	e.sessNews = make(chan struct{})
 }
@@ -69,7 +69,7 @@ func (e *engine) announce() {
 // session returns the current session. While there is none it waits for one,
 // until ctx ends; the error then also says what is wrong with the backend. An error
 // that will be the same next time ends the wait.
-func (e *engine) session(ctx context.Context, by holder) (*session, error) {
+func (e *Engine) session(ctx context.Context, by Holder) (*session, error) {
 	for {
 		e.mu.Lock()
 		s, news, why := e.sess.Load(), e.sessNews, e.sessErr
@@ -88,7 +88,7 @@ func (e *engine) session(ctx context.Context, by holder) (*session, error) {
 		case <-news:
 		case <-e.ctx.Done():
 		case <-ctx.Done():
-			return nil, e.because(ctx, why)
+			return nil, e.Because(ctx, why)
 		}
 	}
 }
@@ -111,18 +111,18 @@ func (n *session) over(err error) {
 }
 
 // reopen replaces the session old by a new one, for as long as that takes.
-func (e *engine) reopen(old *session) {
+func (e *Engine) reopen(old *session) {
 	e.closeSession(old.s)
 	var b backoff.Backoff
 	began := e.d.Now()
 	for {
 		call := bounded.New(e.ctx, openTimeout)
-		s, err := e.d.Open(call, driver.SessionOptions{TTL: e.cfg.ttl, Owner: e.cfg.owner})
+		s, err := e.d.Open(call, driver.SessionOptions{TTL: e.cfg.TTL, Owner: e.cfg.Owner})
 		call.Release()
 		switch {
 		case err == nil && e.install(s):
-			if e.cfg.observed {
-				e.cfg.reopened(e.ctx, e.d.Now().Sub(began))
+			if e.cfg.Observed {
+				e.cfg.Reopened(e.ctx, e.d.Now().Sub(began))
 			}
 			return
 		case err == nil:
@@ -140,8 +140,8 @@ func (e *engine) reopen(old *session) {
 }
 
 // closeSession ends a session that is of no use; else it runs out.
-func (e *engine) closeSession(s driver.Session) {
-	call := e.call(context.Background())
+func (e *Engine) closeSession(s driver.Session) {
+	call := e.Call(context.Background())
 	defer call.Release()
 	_ = s.Close(call)
 }

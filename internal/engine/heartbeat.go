@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -157,8 +157,8 @@ func (n *session) renew(began driver.Instant) error {
 	exchanges := all - n.e.exchanges
 	n.e.exchanges = all
 	n.e.mu.Unlock()
-	if n.e.cfg.observed {
-		n.e.cfg.renewed(n.ctx, n.e.d.Now().Sub(began), exchanges)
+	if n.e.cfg.Observed {
+		n.e.cfg.Renewed(n.ctx, n.e.d.Now().Sub(began), exchanges)
 	}
 	for _, r := range answer {
 		if r.State == driver.Stray {
@@ -217,7 +217,7 @@ func (n *session) known() (known map[string]*ticket, silent map[string]bool) {
 // leaveStray gives back a ticket that the client has given up but the backend
 // still has, such as one whose Join arrived after its Leave.
 func (n *session) leaveStray(t driver.Ticket) {
-	n.e.background(func() {
+	n.e.Background(func() {
 		call := bounded.New(n.ctx, callTimeout(n.ttl))
 		defer call.Release()
 		_ = n.s.Leave(call, t, true) // else the next renewal reports it again

@@ -1,4 +1,4 @@
-package interlock
+package engine
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // become counts the lease as one of fewer units, before the backend is asked: if the reply is lost,
 // others may have the rest. A writer's ticket, which becomes a reader's, is taken away from the
 // line of writers. done says that the backend need not be asked.
-func (l *single) become(units int64) (done bool, err error) {
+func (l *Lease) become(units int64) (done bool, err error) {
 	t := l.t
 	now := t.e.d.Now()
 	t.q.mu.Lock()
@@ -43,7 +43,7 @@ func (l *single) become(units int64) (done bool, err error) {
 var errOtherSession = driver.Invalid(errors.New("the lease of ExpiresAfter is of another session, which alone can make it smaller"))
 
 // shrink has the backend reduce the ticket to so many units.
-func (l *single) shrink(ctx context.Context, units int64) error {
+func (l *Lease) Shrink(ctx context.Context, units int64) error {
 	t := l.t
 	var b backoff.Backoff
 	for {
@@ -59,14 +59,14 @@ func (l *single) shrink(ctx context.Context, units int64) error {
 			t.q.mu.Lock()
 			t.confirmed = min(t.confirmed, units)
 			t.q.unlock()
-			return l.err()
+			return l.Err()
 		case t.e.ctx.Err() != nil:
 			return ErrClosed
 		case isSessionOver(err) && t.req.Hold > 0:
 			return errOtherSession
-		case isGone(err) || isSessionOver(err):
+		case IsGone(err) || isSessionOver(err):
 			t.gone(err)
-			return l.err()
+			return l.Err()
 		case driver.IsPermanent(err):
 			return err
 		}

@@ -1,10 +1,10 @@
-package interlock
+package engine
 
 import "sync"
 
 // waiter is one goroutine that waits in a line.
 type waiter struct {
-	lease *single       // that it waits for
+	lease *Lease        // that it waits for
 	ready chan struct{} // has a value once it is its turn
 
 	// Guarded by the mutex of the queue until it is its turn.
@@ -20,7 +20,7 @@ type waiter struct {
 // be used in another.
 type spareWaiters struct{ pool sync.Pool }
 
-func (s *spareWaiters) get(l *single) *waiter {
+func (s *spareWaiters) get(l *Lease) *waiter {
 	w, ok := s.pool.Get().(*waiter)
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
