@@ -17,7 +17,7 @@ type Client struct {
 	e   *engine.Engine
 	cfg clientConfig
 
-	mu        sync.Mutex
+	mu        sync.Mutex           // of the followers, too
 	followers map[string]*follower // by the key of the cell
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/interlock-go/interlock/driver"
@@ -151,11 +150,9 @@ type meeting struct {
 	cell    driver.Cell
 	members map[string]bool // of the round
 	queue   []driver.Member
-	over    bool         // no member of the round stands in the queue
-	begins  *atomic.Bool // a member of this client is about to begin the next round: of all looks at one cell
-
-	mu    sync.Mutex
-	nexts map[string][]string // the IDs of the next round's members, by their note
+	over    bool                // no member of the round stands in the queue
+	begins  *atomic.Bool        // a member of this client is about to begin the next round: of all looks at one cell
+	nexts   map[string][]string // the IDs of the next round's members, by their note; guarded by Client.mu
 }
 
 // meetings makes meetings of looks that follow each other.
@@ -204,8 +201,8 @@ func (m *meeting) count(b *DoubleBarrier) (waiting, inside int) {
 
 // next returns the IDs of the members with which the next round can begin, nil if they are too few.
 func (m *meeting) next(b *DoubleBarrier) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
 	next, known := m.nexts[b.note]
 	if !known {
 		for _, q := range m.queue {

@@ -20,11 +20,11 @@ import (
 type follower struct {
 	v      cell
 	digest func(driver.Cell, driver.Queue) (any, error)
-	calls  int // that wait; guarded by Client.mu
 	stop   context.CancelFunc
 	asked  chan struct{} // a read of both is due; capacity 1
 
-	mu    sync.Mutex
+	// Client.mu guards the rest.
+	calls int    // that wait
 	reads uint64 // of both, begun so far
 	last  look
 	news  chan struct{} // closed with the next look
@@ -106,8 +106,8 @@ func (f *follower) forget() {
 
 // ask has both be read again, and returns the number of that read.
 func (f *follower) ask() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.v.c.mu.Lock()
+	defer f.v.c.mu.Unlock()
 	select {
 	case f.asked <- struct{}{}:
 	default:
@@ -117,8 +117,8 @@ func (f *follower) ask() uint64 {
 
 // begin returns the number of the read that begins now, and serves all who have asked by now.
 func (f *follower) begin() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.v.c.mu.Lock()
+	defer f.v.c.mu.Unlock()
 	select {
 	case <-f.asked:
 	default:
@@ -130,9 +130,9 @@ func (f *follower) begin() uint64 {
 // next waits for a look after the one with the number seen, and not before the read that is due.
 func (f *follower) next(ctx context.Context, due, seen uint64) (look, error) {
 	for {
-		f.mu.Lock()
+		f.v.c.mu.Lock()
 		last, news, why := f.last, f.news, f.why
-		f.mu.Unlock()
+		f.v.c.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
 			return look{}, f.v.c.e.Because(ctx, why)
@@ -149,8 +149,8 @@ func (f *follower) next(ctx context.Context, due, seen uint64) (look, error) {
 }
 
 func (f *follower) tell(l look) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.v.c.mu.Lock()
+	defer f.v.c.mu.Unlock()
 	l.number = f.last.number + 1
 	f.last = l
 	close(f.news)
@@ -247,8 +247,8 @@ func (f *follower) read(ctx context.Context) (cell driver.Cell, queue driver.Que
 }
 
 func (f *follower) said(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.v.c.mu.Lock()
+	defer f.v.c.mu.Unlock()
 	f.why = err
 }
 

@@ -177,7 +177,7 @@ func (t *ticket) close() {
 	}
 	switch {
 	case forget:
-		t.unregister()
+		t.unlist()
 	case taken: // else whoever waits for it, or gives it back, is on the way
 		_ = t.leave(clean)
 	}

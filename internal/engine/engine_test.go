@@ -73,20 +73,23 @@ func TestACrowdComesSlowly(t *testing.T) {
 		var mu sync.Mutex
 		var came []int
 		join := func(ctx context.Context, n int) {
-			answered, err := q.joins.begin(ctx, q, &ticket{q: q}, nil)
+			slow, err := q.joins.begin(ctx, q, &ticket{q: q}, nil)
 			if err != nil {
 				return
 			}
+			sent := time.Now()
 			mu.Lock()
 			came = append(came, n)
 			mu.Unlock()
 			time.Sleep(took)
-			answered()
+			if slow {
+				q.joins.restAfter(q, sent)
+			}
 		}
 		end := func() {
 			q.mu.Lock()
 			defer q.unlock()
-			q.joins.end(&ticket{q: q, joins: true})
+			q.joins.end(&ticket{q: q, placed: placed{joins: true}})
 		}
 		have := func() (n, last int) {
 			synctest.Wait()

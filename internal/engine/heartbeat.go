@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -62,11 +62,11 @@ func (n *session) heartbeat() {
 // for a moment, and again soon, there may be no more time in between.
 func pause(every, took time.Duration) time.Duration { return max(every/4-took, every/16) }
 
-// rhythm is when the next heartbeat is due.
+// rhythm is when the next heartbeat is due. plan alone makes it later, and looks at all tickets after that: so a hasten
+// at the same time is not lost.
 type rhythm struct {
-	mu       sync.Mutex
-	at       driver.Instant
-	earliest driver.Instant
+	at       atomic.Int64
+	earliest atomic.Int64
 	sooner   chan struct{} // at has moved
 }
 
@@ -75,10 +75,8 @@ type rhythm struct {
 func (n *session) plan(in, pause time.Duration) {
 	now := n.e.d.Now()
 	r := &n.rhythm
-	r.mu.Lock()
-	r.earliest = now.Add(pause)
-	r.at = max(now.Add(in), r.earliest)
-	r.mu.Unlock()
+	r.earliest.Store(int64(now.Add(pause)))
+	r.at.Store(int64(now.Add(max(in, pause))))
 	if first := n.firstEnd(); first != 0 {
 		n.hasten(first)
 	}
@@ -89,26 +87,19 @@ func (n *session) plan(in, pause time.Duration) {
 // been granted may have less time than those before.
 func (n *session) hasten(end driver.Instant) {
 	r := &n.rhythm
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	due := max(end.Add(-n.margin-n.ttl*3/5), r.earliest)
-	if due >= r.at {
-		return
-	}
-	r.at = due
-	select {
-	case r.sooner <- struct{}{}:
-	default:
+	due := max(int64(end.Add(-n.margin-n.ttl*3/5)), r.earliest.Load())
+	if lower(&r.at, due) {
+		select {
+		case r.sooner <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // rest waits until the next heartbeat is due. It reports false if the session has ended.
 func (n *session) rest() bool {
 	for {
-		n.rhythm.mu.Lock()
-		at := n.rhythm.at
-		n.rhythm.mu.Unlock()
-		left := at.Sub(n.e.d.Now())
+		left := driver.Instant(n.rhythm.at.Load()).Sub(n.e.d.Now())
 		if left <= 0 {
 			return n.ctx.Err() == nil
 		}

@@ -25,22 +25,21 @@ const (
 	rest    = 4           // times as long as a Join has taken
 )
 
-// begin waits until the Join of a ticket may be sent. Unless it returns an error, answered is to be called
-// when that has an answer, and end when the ticket is held, or has left.
-func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by Holder) (answered func(), err error) {
+// begin waits until the Join of a ticket may be sent. slow: it is sent though enough have joined, and when it has an
+// answer, there is to be a rest. end is to be called when the ticket is held, or has left.
+func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by Holder) (slow bool, err error) {
 	q.mu.Lock()
 	if j.joined < Crowded && j.coming.Len() == 0 {
 		j.joined++
 		t.joins = true
 		q.unlock()
-		return nothing, nil
+		return false, nil
 	}
 	turn := make(chan bool, 1)
 	at := j.coming.PushBack(turn)
 	j.admit()
 	q.unlock()
 	waits(by)
-	var slow bool
 	select {
 	case slow = <-turn:
 	case <-ctx.Done():
@@ -59,20 +58,16 @@ func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by Holder) (answ
 			j.coming.Remove(at)
 		}
 		j.admit()
-		return nil, err
+		return false, err
 	}
 	t.joins = true
-	if !slow {
-		return nothing, nil
-	}
-	sent := time.Now()
-	return func() { j.rest(q, rest*time.Since(sent)) }, nil
+	return slow, nil
 }
 
-// rest has the next one join after a while.
-func (j *joins) rest(q *queue, d time.Duration) {
+// restAfter has the next one join a while after a Join that was sent at some time.
+func (j *joins) restAfter(q *queue, sent time.Time) {
 	q.refs.Add(1)
-	time.AfterFunc(d, func() {
+	time.AfterFunc(rest*time.Since(sent), func() {
 		defer q.leave()
 		q.mu.Lock()
 		defer q.unlock()

@@ -12,6 +12,89 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
+// A ticket goes in one of four ways, once one caller has taken it:
+//
+//	leave       by a release, which waits for it; with AtLeast it is kept for a while
+//	leaveLater  in the background: it was given up or lost, and the backend may have it
+//	drop        the backend does not have it
+//	expire      leave was in vain: the backend has it until its end
+//
+// It is listed until then, so that it is no stray.
+
+// leave releases a ticket that was taken; with AtLeast, after its time, unless the next
+// holder is to be told that the work is half done. It is repeated until it is confirmed or
+// the lease has run out.
+func (t *ticket) leave(clean bool) error {
+	t.q.mu.Lock()
+	var keep time.Duration
+	if t.keep != 0 {
+		keep = t.keep.Sub(t.e.d.Now())
+	}
+	clean = clean && !t.unseen(ticketHeld)
+	limit := t.releaseLimit()
+	t.q.unlock()
+	err := t.repeat(limit, func(ctx context.Context, s driver.Session) error {
+		if keep > 0 && (clean || !t.req.ReportDeath) {
+			return s.Keep(ctx, t.tk, keep)
+		}
+		return s.Leave(ctx, t.tk, clean)
+	})
+	switch {
+	case err == nil:
+		t.unlist()
+	case IsGone(err):
+		t.unlist()
+		return fmt.Errorf("%w: %w", ErrLost, t.vanished())
+	case isSessionOver(err):
+		t.unlist()
+		return fmt.Errorf("%w: %w", ErrLost, Public(err))
+	default:
+		t.expire()
+	}
+	return err
+}
+
+// leaveLater repeats Leave, in the background, until it is confirmed or the ticket has ended by itself. The result is
+// closed when that is done.
+func (t *ticket) leaveLater(end driver.Instant, clean bool) (left <-chan struct{}) {
+	done := make(chan struct{})
+	t.e.Background(func() {
+		defer close(done)
+		defer t.unlist()
+		_ = t.repeat(end, func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.current(), clean) })
+	})
+	return done
+}
+
+// drop forgets the ticket, if nobody has taken it, and returns what it was.
+func (t *ticket) drop() (was ticketState) {
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	was = t.state
+	if t.take() {
+		t.q.forget(t)
+	}
+	return was
+}
+
+// expire forgets a ticket that could not be given back when it has ended.
+func (t *ticket) expire() {
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	if t.e.closing.Load() {
+		t.q.forget(t)
+		return
+	}
+	t.spend()
+	t.e.reaper.lookAt(t.end)
+}
+
+func (t *ticket) unlist() {
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	t.q.forget(t)
+}
+
 // giveUpPlace is abandon for a caller without the mutex; t may be nil.
 func (t *ticket) giveUpPlace() (was ticketState) {
 	if t == nil {
@@ -23,7 +106,7 @@ func (t *ticket) giveUpPlace() (was ticketState) {
 }
 
 // abandon gives up a ticket that was not obtained, or cannot be used, and returns what it
-// was. It leaves in the background, with a context of its own, as long as it may stand.
+// was. It leaves as long as it may stand.
 func (t *ticket) abandon() (was ticketState) {
 	was = t.state
 	clean := !t.unseen(was)
@@ -32,7 +115,7 @@ func (t *ticket) abandon() (was ticketState) {
 	case !t.sent:
 		t.q.forget(t)
 	default:
-		left := t.givenBack(t.e.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
+		left := t.leaveLater(t.e.d.Now().Add(max(t.sess.ttl, t.req.Hold)), clean)
 		if was != ticketJoining {
 			t.left = left
 		}
@@ -40,7 +123,7 @@ func (t *ticket) abandon() (was ticketState) {
 	return was
 }
 
-// farewell is how long a caller whose context has ended waits for its ticket to leave.
+// Farewell is how long a caller whose context has ended waits for its ticket to leave.
 const Farewell = 100 * time.Millisecond
 
 // awaitAbandoned waits until a ticket that was abandoned, and is known to have stood, has left: it would
@@ -57,89 +140,23 @@ func (t *ticket) awaitAbandoned() {
 	}
 }
 
-// leaveLost gives back a lost ticket that was taken: nobody works under it any more. The
-// result is closed when that is done.
-func (t *ticket) leaveLost(clean bool) (left <-chan struct{}) {
-	return t.givenBack(t.end, clean)
-}
-
-// patience is until when a Release waits for the ticket to leave: the backend knows nothing of AtMost.
-func (t *ticket) patience() driver.Instant {
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	if t.req.Hold > 0 { // it may last for days
-		return min(t.deadline, t.e.d.Now().Add(t.sess.ttl))
-	}
-	return t.end.Add(-t.sess.margin)
-}
-
-// awaitLeft waits for leaveLost, as long as a Release of a lease that is held would: a program
-// may end after that, and a ticket that was evicted would keep others out until its end.
-func (t *ticket) awaitLeft(left <-chan struct{}) {
-	t.e.Await(left, max(0, t.patience().Sub(t.e.d.Now())))
-}
-
-// await waits for at most the given time until the ticket has left.
-func (e *Engine) Await(left <-chan struct{}, limit time.Duration) {
-	timer := time.NewTimer(limit)
+// Await waits for at most the given time until what is done in the background is done.
+func (e *Engine) Await(done <-chan struct{}, limit time.Duration) {
+	timer := time.NewTimer(max(0, limit))
 	defer timer.Stop()
 	select {
-	case <-left:
+	case <-done:
 	case <-timer.C:
 	case <-e.ctx.Done(): // Close waits for it
 	}
 }
 
-// givenBack is giveBack in the background; the result is closed when that is done.
-func (t *ticket) givenBack(end driver.Instant, clean bool) <-chan struct{} {
-	left := make(chan struct{})
-	t.e.Background(func() {
-		defer close(left)
-		t.giveBack(end, clean)
-	})
-	return left
-}
-
-// giveBack repeats Leave until it is confirmed, or the ticket has ended by
-// itself, and forgets the ticket only then: until that it is no stray.
-func (t *ticket) giveBack(end driver.Instant, clean bool) {
-	defer t.unregister()
-	_ = t.repeat(end, func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.current(), clean) })
-}
-
-// leave releases a ticket that was taken; with AtLeast, after its time, unless the next
-// holder is to be told that the work is half done. It is repeated until it is confirmed or
-// the lease has run out.
-func (t *ticket) leave(clean bool) error {
-	t.q.mu.Lock()
-	var keep time.Duration
-	if t.keep != 0 {
-		keep = t.keep.Sub(t.e.d.Now())
+// releaseLimit is until when a Release waits for the ticket to leave: the backend knows nothing of AtMost.
+func (t *ticket) releaseLimit() driver.Instant {
+	if t.req.Hold > 0 { // it may last for days
+		return min(t.deadline, t.e.d.Now().Add(t.sess.ttl))
 	}
-	clean = clean && !t.unseen(ticketHeld)
-	t.q.unlock()
-	if keep > 0 && (clean || !t.req.ReportDeath) {
-		return t.part(func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.tk, keep) })
-	}
-	return t.part(func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.tk, clean) })
-}
-
-// part is leave by the given call.
-func (t *ticket) part(call func(context.Context, driver.Session) error) error {
-	err := t.repeat(t.patience(), call)
-	switch {
-	case err == nil:
-		t.unregister()
-	case IsGone(err):
-		t.unregister()
-		return fmt.Errorf("%w: %w", ErrLost, t.vanished())
-	case isSessionOver(err):
-		t.unregister()
-		return fmt.Errorf("%w: %w", ErrLost, Public(err))
-	default:
-		t.expire() // before that it is no stray: how it ends is known
-	}
-	return err
+	return t.end.Add(-t.sess.margin)
 }
 
 // unconfirmed is why a ticket was not given back in time, and what was said last: ErrLost if
@@ -162,18 +179,6 @@ func (t *ticket) unconfirmed(last error) error {
 
 // errNotTried: the time was over before the first try.
 var errNotTried = errors.New("this process stood still")
-
-// expire forgets a ticket that could not be given back when it has ended.
-func (t *ticket) expire() {
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	if t.e.closing.Load() {
-		t.q.forget(t)
-		return
-	}
-	t.spend()
-	t.e.reaper.lookAt(t.end)
-}
 
 // released is written before a ticket goes back and read after one is granted:
 // what a holder did happens before what the next holder of this process does, in

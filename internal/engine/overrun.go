@@ -97,7 +97,7 @@ func (l *Lease) overruns(over <-chan struct{}, since driver.Instant, why error) 
 		return
 	}
 	e.late.Add(1)
-	stop := t.record(l.Token(), since)
+	t.record(l.Token(), since)
 	for {
 		l.by.Overruns(e.d.Now().Sub(since), why)
 		timer.Reset(t.sess.ttl)
@@ -105,7 +105,7 @@ func (l *Lease) overruns(over <-chan struct{}, since driver.Instant, why error) 
 			break
 		}
 	}
-	stop()
+	t.endRecord()
 	e.late.Add(-1)
 	if e.ctx.Err() == nil {
 		l.by.Overruns(e.d.Now().Sub(since), nil)

@@ -11,9 +11,15 @@ import (
 	"github.com/interlock-go/interlock/internal/record"
 )
 
-// record keeps a record of the ticket's overrun until the result is called: one for all leases
-// of the ticket.
-func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
+// recording is the record of the ticket's overrun: one for all of its leases.
+type recording struct {
+	recorded int           // leases that overrun
+	unrecord func()        // ends the record
+	asked    chan struct{} // of the ticket of a record: has a value once somebody asks for it; else nil
+}
+
+// record keeps a record of the ticket's overrun until endRecord is called as often.
+func (t *ticket) record(token uint64, since driver.Instant) {
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	if t.recorded++; t.recorded == 1 {
@@ -30,12 +36,13 @@ func (t *ticket) record(token uint64, since driver.Instant) (stop func()) {
 			})
 		})
 	}
-	return func() {
-		t.q.mu.Lock()
-		defer t.q.unlock()
-		if t.recorded--; t.recorded == 0 {
-			t.unrecord()
-		}
+}
+
+func (t *ticket) endRecord() {
+	t.q.mu.Lock()
+	defer t.q.unlock()
+	if t.recorded--; t.recorded == 0 {
+		t.unrecord()
 	}
 }
 

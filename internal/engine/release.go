@@ -44,13 +44,14 @@ func (l *Lease) releaseOnce(clean bool) error {
 		}
 	}
 	var left <-chan struct{}
+	limit := t.releaseLimit()
 	if ended != nil && p.taken {
-		left = t.leaveLost(false) // what was done under it may be half done
+		left = t.leaveLater(t.end, false) // what was done under it may be half done
 	}
 	t.q.unlock()
 	if ended != nil {
-		if left != nil {
-			t.awaitLeft(left)
+		if left != nil { // a program may end after this, and a ticket that was evicted would keep others out until its end
+			t.e.Await(left, limit.Sub(now))
 		}
 		if ended == ErrReleased {
 			return errClosedBefore

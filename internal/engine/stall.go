@@ -48,8 +48,8 @@ func (t *ticket) overdue(now driver.Instant) error {
 	if t.fixed() {
 		return errors.New("its time is over")
 	}
-	if t.atMost > 0 && t.deadline == t.since.Add(t.atMost) {
-		return fmt.Errorf("it was held for %v, as long as AtMost allows", t.atMost)
+	if t.r.AtMost > 0 && t.deadline == t.since.Add(t.r.AtMost) {
+		return fmt.Errorf("it was held for %v, as long as AtMost allows", t.r.AtMost)
 	}
 	s := "it was not renewed in time: " + t.silence(now)
 	if t.doubt != nil {

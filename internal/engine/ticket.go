@@ -4,61 +4,77 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/bounded"
 )
 
-// ticket is a place in a queue of the backend, together with the local leases
-// that it serves: one at a time if it is exclusive, many if it is shared.
+// ticket is a place in a queue of the backend, together with the local leases that it serves: one at a time if it is
+// exclusive, many if it is shared. What can follow what in its life is the table of machine.go.
 type ticket struct {
 	e    *Engine
 	q    *queue
-	name string
+	r    *Request // that it is for
 	sess *session
 	req  driver.Request // Retry is of the goroutine that obtains the ticket
 	sent bool           // a Join was sent; of the goroutine that obtains the ticket
-
-	// Most tickets need no more than these, and are one allocation with them.
-	calls  [2]bounded.Context
-	called atomic.Int32 // how many of these are used
-	one    [1]*Lease    // the room that leases begins in
-
-	extending chan struct{} // holds a value while an Extend is under way
+	room
 
 	// The rest is guarded by the mutex of the queue.
-	prev, next *ticket // in the queue
+	state ticketState
+	tk    driver.Ticket
+	line  *line // hands it on inside the process; nil if it serves one lease
+	placed
+	term
+	turns
+	size
+	recording
+	wanted  bool // another ticket waits behind it
+	revoked bool
+	left    <-chan struct{} // closed when it has left, if it stood and was abandoned
+}
+
+// room is what most tickets need no more of: one allocation with them.
+type room struct {
+	calls  [2]bounded.Context
+	called atomic.Int32 // how many of these are used
+	one    [1]*Lease    // leases begins there
+}
+
+// placed is where the queue has the ticket.
+type placed struct {
+	prev, next *ticket
 	listed     bool
 	writer     bool   // it is one of queue.writers
 	came       uint64 // of queue.arrivals, if it is a writer's
 	joins      bool   // queue.joins counts it
+}
 
-	line      *line       // hands it on inside the process; nil if it serves one lease
-	state     ticketState // see state.go
-	units     int64       // as requested, or what a Downgrade or KeepPermits has left
-	confirmed int64       // the units that the backend has at most, as it has said
-	tk        driver.Ticket
+// term is for how long the ticket is held.
+type term struct {
 	deadline  driver.Instant // until when it is certainly held
 	end       driver.Instant // until when the backend guarantees it
 	since     driver.Instant // when this process learned of the grant
-	grants    uint64         // leases that it has served
-	keep      driver.Instant // until when AtLeast keeps others out
-	atMost    time.Duration  // that it is held; 0: for as long as it is renewed
-	live      int            // grants whose leases have not all been released, lost ones too
-	leases    []*Lease       // those that are held
-	bodies    int            // functions of Do that run under it
-	wanted    bool           // another ticket waits behind it
-	revoked   bool
-	asked     chan struct{}   // of a record: has a value once somebody asks for it; else nil
-	recorded  int             // leases that overrun, for which a record is kept
-	unrecord  func()          // ends the record
-	doubt     error           // why the last renewal failed, if it did
-	heard     driver.Instant  // when the last answer came that the ticket stands
-	left      <-chan struct{} // closed when it has left, if it stood and was abandoned
+	heard     driver.Instant // when the last answer came that the ticket stands
+	doubt     error          // why the last renewal failed, if it did
+	extending chan struct{}  // holds a value while an Extend is under way; nil if there can be none
+}
+
+// turns are the leases that the ticket serves.
+type turns struct {
+	grants uint64         // that there were
+	live   int            // grants whose leases have not all been released, lost ones too
+	leases []*Lease       // that are held
+	bodies int            // functions of Do that run under them
+	keep   driver.Instant // until when AtLeast keeps others out
+}
+
+// size is how much of the capacity the ticket takes.
+type size struct {
+	units     int64 // as requested, or what a Downgrade or KeepPermits has left
+	confirmed int64 // what the backend has at most, as it has said
 }
 
 // tokenBits is what the token of a local grant adds to that of its ticket.
@@ -81,14 +97,14 @@ func (q *queue) newTicket(ctx context.Context, r *Request, by Holder, n *line, t
 }
 
 func (q *queue) ticketAs(r *Request, id string) *ticket {
-	t := &ticket{e: q.e, q: q, name: r.Name, units: r.Units, confirmed: r.Units, req: driver.Request{
+	t := &ticket{e: q.e, q: q, r: r, size: size{r.Units, r.Units}, req: driver.Request{
 		ID: id, Queue: r.Queue, Kind: r.Kind, Units: r.Units, Capacity: r.Capacity,
 		Hold: r.Hold, ReportDeath: r.ReportDeath,
 	}}
 	if r.Note != "" {
 		t.req.Note = []byte(r.Note)
 	}
-	t.atMost, t.leases = r.AtMost, t.one[:0]
+	t.leases = t.one[:0]
 	if r.Hold > 0 {
 		t.extending = make(chan struct{}, 1)
 	}
@@ -107,193 +123,6 @@ func (t *ticket) enroll(ctx context.Context, by Holder) error {
 			return err
 		}
 	}
-}
-
-func (t *ticket) unregister() {
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	t.q.forget(t)
-}
-
-// obtain waits until it has a ticket that is held, beginning with t unless that
-// is nil. Lost replies, an unreachable backend and sessions that die are
-// overcome until ctx ends; with try it makes one try, another if its ticket came to
-// nothing. The ticket that comes with an error may stand at the backend: obtain it
-// again, or abandon it.
-func (q *queue) obtain(ctx context.Context, l *Lease, n *line, t *ticket, try bool) (*ticket, error) {
-	var b backoff.Backoff
-	var last error
-	r, unexplained := l.r, 0
-	for {
-		if t == nil {
-			var err error
-			if t, err = q.newTicket(ctx, r, l.by, n, try); err != nil {
-				return nil, err
-			}
-		}
-		step, over := ctx, nothing
-		if !t.req.NoWait {
-			step, over = l.by.BeginWait(ctx, t.req.ID)
-		}
-		err := t.reach(step, l.by)
-		why := context.Cause(step)
-		over()
-		switch {
-		case err == nil:
-			return t, nil
-		case errors.Is(why, ErrDeadlock) && ctx.Err() == nil:
-			return t, why
-		case q.e.ctx.Err() != nil:
-			return t, ErrClosed
-		case ctx.Err() != nil:
-			switch stands := t.stands(); {
-			case !errors.Is(err, ctx.Err()):
-				last = err
-			case last == nil && t.sent && !stands:
-				return t, Unanswered(ctx)
-			case last == nil || stands:
-				_, last = q.e.Paused() // it waited in line, whatever was said before that, or had no time left to ask
-			}
-			return t, q.e.Because(ctx, last)
-		case errors.Is(err, errLate):
-			t.giveUpPlace()
-			t = nil
-		case isSessionOver(err):
-			t.sess.over(err)
-			fallthrough
-		case IsGone(err):
-			if t.outlive(err) == ticketQueued {
-				l.by.Rejoined(err)
-			}
-			t = nil
-		case errors.Is(err, driver.ErrMismatch):
-			t.drop()
-			capacity, set, unknown := l.by.CapacitySet(ctx)
-			if unknown != nil {
-				return nil, unknown
-			}
-			if unexplained++; set {
-				unexplained = 0
-			}
-			if capacity == 0 || unexplained > mostUnexplained {
-				return nil, err
-			}
-			t = nil
-			if r.Capacity != capacity {
-				as := *l.r
-				as.Capacity, r = capacity, &as
-				continue // with the number that is set, or with its own again
-			}
-		case errors.Is(err, driver.ErrBusy):
-			t.drop()
-			return nil, q.e.busy()
-		case driver.IsPermanent(err):
-			return t, err
-		}
-		if try && t != nil {
-			return t, Unavailable(err)
-		}
-		if last == nil || t != nil { // that a ticket has gone explains less than why a try failed
-			last = Tried(err)
-		}
-		if t != nil {
-			l.by.Retries(err)
-		}
-		if b.Sleep(ctx) != nil {
-			return t, q.e.Because(ctx, last)
-		}
-	}
-}
-
-// mostUnexplained is how often in a row a ticket is joined anew that was refused as of another kind or
-// capacity, while the queue shows neither: it has just changed, or some members of a quorum refuse what the
-// others do not.
-const mostUnexplained = 8
-
-// errLate: the news of a grant came so late that it may have ended.
-var errLate = errors.New("the grant came too late")
-
-// outlive is drop, but gives the ticket back if it may have been granted a fixed
-// time that nobody was told of: that does not end with the session.
-func (t *ticket) outlive(err error) (was ticketState) {
-	if t.req.Hold == 0 || !t.sent || IsGone(err) {
-		return t.drop()
-	}
-	return t.giveUpPlace()
-}
-
-// drop forgets the ticket and returns what it was.
-func (t *ticket) drop() (was ticketState) {
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	was = t.state
-	if t.take() {
-		t.q.forget(t)
-	}
-	return was
-}
-
-// reach joins, unless the ticket is known to be queued, and waits.
-func (t *ticket) reach(ctx context.Context, by Holder) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	t.q.mu.Lock()
-	joining := t.state == ticketJoining
-	if t.line != nil {
-		t.line.asking = t
-	}
-	t.q.unlock()
-	if joining {
-		answered := nothing
-		if !t.sent && !t.req.NoWait {
-			var err error
-			if answered, err = t.q.joins.begin(ctx, t.q, t, by); err != nil {
-				return err
-			}
-		}
-		tk, err := t.join(ctx)
-		answered()
-		if err != nil {
-			return err
-		}
-		if tk.Held {
-			return t.hold(tk)
-		}
-	}
-	waits(by)
-	tk, err := t.wait(ctx)
-	if err != nil {
-		return err
-	}
-	return t.hold(tk)
-}
-
-func (t *ticket) join(ctx context.Context) (driver.Ticket, error) {
-	call := t.bound(ctx, callTimeout(t.sess.ttl))
-	defer call.Release()
-	t.sent = true
-	tk, err := t.sess.s.Join(call, t.req)
-	t.req.Retry = true
-	if err != nil || tk.Held {
-		return tk, err
-	}
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	t.queued(tk)
-	return tk, nil
-}
-
-// wait returns when the ticket is held, or with the end of ctx or the session.
-func (t *ticket) wait(ctx context.Context) (driver.Ticket, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(t.sess.ctx, func() { cancel(driver.ErrSession) })()
-	tk, err := t.sess.s.Await(ctx, t.current())
-	if err != nil && t.sess.ctx.Err() != nil {
-		err = driver.ErrSession
-	}
-	return tk, err
 }
 
 // bound makes the context of a call for the ticket.
@@ -351,8 +180,8 @@ func (t *ticket) hold(tk driver.Ticket) error {
 
 // most is the deadline that another one becomes by AtMost.
 func (t *ticket) most(deadline driver.Instant) driver.Instant {
-	if t.atMost > 0 {
-		return min(deadline, t.since.Add(t.atMost))
+	if t.r.AtMost > 0 {
+		return min(deadline, t.since.Add(t.r.AtMost))
 	}
 	return deadline
 }

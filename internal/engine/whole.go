@@ -66,14 +66,14 @@ func (w *Whole) partEnded(s *Lease, b *Binding) {
 func (w *Whole) lose(s *Lease, err error) {
 	switch kept := s.t.req.Hold > 0; {
 	case errors.Is(err, ErrLost):
-		err = PartError(s.t.name, err)
+		err = PartError(s.t.r.Name, err)
 	case s.t.e.closing.Load() && kept: // it goes on without its client
-		w.End(PartError(s.t.name, ErrClosed))
+		w.End(PartError(s.t.r.Name, ErrClosed))
 		return
 	case s.t.e.closing.Load():
-		err = fmt.Errorf("%w: %w", ErrLost, PartError(s.t.name, ErrClosed))
+		err = fmt.Errorf("%w: %w", ErrLost, PartError(s.t.r.Name, ErrClosed))
 	default:
-		err = fmt.Errorf("%w: %s was released alone", ErrLost, oneline.Name(s.t.name))
+		err = fmt.Errorf("%w: %s was released alone", ErrLost, oneline.Name(s.t.r.Name))
 	}
 	if !w.End(err) {
 		return
@@ -118,7 +118,7 @@ func (w *Whole) End(err error) bool {
 
 // wind ends the bound contexts: a part's client is being closed.
 func (w *Whole) wind(s *Lease) {
-	why := PartError(s.t.name, ErrClosed)
+	why := PartError(s.t.r.Name, ErrClosed)
 	w.mu.Lock()
 	w.closed = why
 	first := w.fate.bound.takeAll()

@@ -62,7 +62,7 @@ func (e *Engine) reapOnce() (driver.Instant, bool) {
 	e.eachTicket(func(t *ticket) {
 		switch at := t.due(); {
 		case at > now:
-			e.reaper.sooner(at)
+			lower(&e.reaper.next, int64(at))
 		case t.state == ticketHeld:
 			t.judge(now)
 		default:
@@ -92,7 +92,7 @@ func (t *ticket) due() driver.Instant {
 
 // lookAt has the reaper look at a deadline in time.
 func (r *reaper) lookAt(at driver.Instant) {
-	if r.sooner(at) {
+	if lower(&r.next, int64(at)) {
 		select {
 		case r.poke <- struct{}{}:
 		default:
@@ -100,14 +100,14 @@ func (r *reaper) lookAt(at driver.Instant) {
 	}
 }
 
-// sooner moves the next look to a time that is before it.
-func (r *reaper) sooner(at driver.Instant) bool {
+// lower makes a time earlier, and reports whether it was later.
+func lower(at *atomic.Int64, to int64) bool {
 	for {
-		next := r.next.Load()
-		if int64(at) >= next {
+		was := at.Load()
+		if to >= was {
 			return false
 		}
-		if r.next.CompareAndSwap(next, int64(at)) {
+		if at.CompareAndSwap(was, to) {
 			return true
 		}
 	}

@@ -71,7 +71,7 @@ func (t *ticket) lose(why error, stands bool) {
 		case !stands:
 			q.forget(t)
 		case unused:
-			t.leaveLost(clean)
+			t.leaveLater(t.end, clean)
 		}
 		q.unlock()
 		t.e.tell(leases, func(by Holder, at time.Time) { by.Lost(at, why) })

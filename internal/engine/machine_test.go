@@ -88,7 +88,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				"take": func() {
 					if k.live == 0 && k.take() {
 						taken++
-						q.then(k.unregister)
+						q.then(k.unlist)
 					}
 				},
 				"time": func() {
