@@ -62,22 +62,33 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					if k.state == ticketHeld {
 						l := lease(r)
 						k.grant(l, e.d.Now())
+						_ = l.fate.ended() // it is closed once
 						all = append(all, l)
 					}
 				},
 				"release": func() {
 					if len(all) > 0 {
 						l := all[random.IntN(len(all))]
+						lost := !released[l] && (l.fate.why != nil || k.state == ticketHeld && k.deadline <= e.d.Now())
 						released[l] = true
 						q.unlock()
-						e.Background(func() { _ = l.Release(true) })
+						said := make(chan error, 1)
+						e.Background(func() { said <- l.Release(true) })
 						synctest.Wait()
 						q.mu.Lock()
+						select {
+						case err := <-said:
+							if lost && !errors.Is(err, ErrLost) {
+								t.Errorf("a lease that was lost is released: %v", err)
+							}
+						default: // it waits for the ticket to leave
+						}
 					}
 				},
 				"gone":    func() { k.lose(errForgotten, false) },
 				"evicted": func() { k.lose(ErrEvicted, true) },
 				"late":    func() { k.judge(k.deadline + 1) },
+				"overdue": func() { k.deadline = min(k.deadline, e.d.Now()) }, // nobody has looked yet
 				"doubt":   func() { k.doubt = errors.New("no answer") },
 				"revoked": func() { k.revoked = true },
 				"abandon": func() {
@@ -98,7 +109,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					q.mu.Lock()
 				},
 			}
-			names := []string{"queued", "held", "held", "lease", "lease", "release", "gone", "evicted", "late", "doubt", "revoked", "abandon", "take", "time"}
+			names := []string{"queued", "held", "held", "lease", "lease", "release", "gone", "evicted", "late", "overdue", "doubt", "revoked", "abandon", "take", "time"}
 			for range 12 {
 				name := names[random.IntN(len(names))]
 				q.mu.Lock()
