@@ -333,7 +333,7 @@ func (w attempt) isOneOf(ctx context.Context, p *Lock, held []int) bool {
 func (w attempt) giveBack(ctx context.Context, try bool) {
 	w.End(ErrReleased)
 	left := w.ReleaseParts(func(_ int, s *engine.Lease) {
-		s.Waive()
+		s.SkipAtLeast()
 		_ = s.Release(!s.Inherited()) // what it was told of the last holder is for the next one to hear
 	})
 	var limit <-chan time.Time

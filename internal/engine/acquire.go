@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// acquire waits until the lease is held; with try it makes one try. handed says that another goroutine has handed it
+// Acquire waits until the lease is held; with try it makes one try. handed says that another goroutine has handed it
 // on.
 func (e *Engine) Acquire(ctx context.Context, l *Lease, try bool) (handed bool, err error) {
 	if try {
@@ -50,7 +50,7 @@ func (q *queue) acquireAlone(ctx context.Context, l *Lease, try bool) error {
 	}
 }
 
-// leases are the live ones of a queue, in the order in which they were granted.
+// Leases are the live ones of a queue, in the order in which they were granted.
 func (e *Engine) Leases(queue string) (live []*Lease) {
 	q := e.queue(queue)
 	defer q.leave()
@@ -71,7 +71,7 @@ func waits(by Holder) {
 	}
 }
 
-// ticketIn returns the ticket's part of the ID of a lease or of a ticket.
+// TicketID returns the ticket's part of the ID of a lease or of a ticket.
 func TicketID(id string) string {
 	ticket, _, _ := strings.Cut(id, ".")
 	return ticket

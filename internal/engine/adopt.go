@@ -7,7 +7,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// fixed finds a ticket of this client with a fixed end.
+// Fixed finds a ticket of this client with a fixed end.
 func (e *Engine) Fixed(queue, id string) (r driver.Request, known bool) {
 	if t := e.ticket(queue, id); t != nil && t.req.Hold > 0 {
 		return t.req, true
@@ -15,7 +15,7 @@ func (e *Engine) Fixed(queue, id string) (r driver.Request, known bool) {
 	return r, false
 }
 
-// adopt makes l another lease of a ticket of this client with a fixed end.
+// Adopt makes l another lease of a ticket of this client with a fixed end.
 func (e *Engine) Adopt(l *Lease, id string) error {
 	if t := e.ticket(l.r.Queue, id); t != nil {
 		return t.adopt(l)
@@ -23,7 +23,7 @@ func (e *Engine) Adopt(l *Lease, id string) error {
 	return ErrLost
 }
 
-// adoptMember makes a ticket of this client from what inspection says of it, and l its lease. errTaken: the client has
+// AdoptMember makes a ticket of this client from what inspection says of it, and l its lease. errTaken: the client has
 // it by now.
 func (e *Engine) AdoptMember(ctx context.Context, l *Lease, m driver.Member, read driver.Instant) error {
 	if m.Left <= 0 {

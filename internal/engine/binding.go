@@ -1,6 +1,6 @@
 package engine
 
-// binding is a context that ends with a lease, or whoever else is told of its end.
+// Binding is a context that ends with a lease, or whoever else is told of its end.
 type Binding struct {
 	Ended      func(why error)
 	Asked      func() // called, with the mutex of the queue held, when another asks for the lock; may be nil
@@ -10,6 +10,7 @@ type Binding struct {
 	listed     bool
 }
 
+// Bind has b hear of the end of the lease, and of the end of the client. It fails if that has come.
 func (l *Lease) Bind(b *Binding) (why error) {
 	l.t.judged(func() {
 		if b.Work {
@@ -37,6 +38,7 @@ func (l *Lease) watch(b *Binding) (why error) {
 	return why
 }
 
+// Unbind notes that the work of b is over.
 func (l *Lease) Unbind(b *Binding) {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()

@@ -24,7 +24,7 @@ var (
 	ErrClosed      = errors.New("client closed")
 )
 
-// paused is how much longer the backend grants nothing, and why; nil if it grants.
+// Paused is how much longer the backend grants nothing, and why; nil if it grants.
 func (e *Engine) Paused() (left time.Duration, why error) {
 	if s := e.sess.Load(); s != nil {
 		left = s.s.Paused.Sub(e.d.Now())
@@ -43,7 +43,7 @@ func (e *Engine) busy() error {
 	return driver.ErrBusy
 }
 
-// because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change,
+// Because says why a wait ended, and the last error of the backend if any. A wait in line, or for a change,
 // asks nothing of the backend: whether that is away, its heartbeats have found out.
 func (e *Engine) Because(ctx context.Context, last error) error {
 	cause := context.Cause(ctx)
@@ -60,13 +60,13 @@ func (e *Engine) Because(ctx context.Context, last error) error {
 	return outage(cause, oneline.Of("the backend: "+last.Error()), last)
 }
 
-// endOfWait is because, of a wait in which nothing was asked of the backend.
+// EndOfWait is because, of a wait in which nothing was asked of the backend.
 func (e *Engine) EndOfWait(ctx context.Context) error {
 	_, last := e.Paused()
 	return e.Because(ctx, last)
 }
 
-// tried is the error of a try that has ended while the wait goes on, for because: if its own time has run out, it is no
+// Tried is the error of a try that has ended while the wait goes on, for because: if its own time has run out, it is no
 // DeadlineExceeded, which would be taken for the end of the wait.
 func Tried(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -96,7 +96,7 @@ func (e *Engine) away() error {
 	return e.sessErr
 }
 
-// unanswered is because, of a request that the backend has not answered.
+// Unanswered is because, of a request that the backend has not answered.
 func Unanswered(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx) // whoever cancels does not ask for the reason
@@ -114,12 +114,12 @@ func outage(cause error, said string, last ...error) error {
 	return &unavailable{append(last, cause), text + " (" + said + ")"}
 }
 
-// outageOfTry is the ErrUnavailable of a try that had no answer.
+// UnansweredTry is the ErrUnavailable of a try that had no answer.
 func (e *Engine) UnansweredTry(err error) error {
-	return &unavailable{[]error{err}, said(err, e.CallLimit()).Error()}
+	return &unavailable{[]error{err}, renewError(err, e.CallLimit()).Error()}
 }
 
-// unavailableSince is an ErrUnavailable that says no more than err.
+// Unavailable is an ErrUnavailable that says no more than err.
 func Unavailable(err error) error { return &unavailable{[]error{err}, err.Error()} }
 
 // unavailable is an ErrUnavailable: why the call ended, and what the backend said last, if
@@ -133,7 +133,7 @@ func (u *unavailable) Error() string        { return u.text }
 func (u *unavailable) Unwrap() []error      { return u.errs }
 func (u *unavailable) Is(target error) bool { return target == ErrUnavailable }
 
-// public is err as users of this package may see it: its text is one line. That a session or a
+// Public is err as users of this package may see it: its text is one line. That a session or a
 // ticket is over is between the package and its driver: of that only the text remains.
 func Public(err error) error {
 	if err != nil && (isSessionOver(err) || IsGone(err) || strings.Contains(err.Error(), "\n")) {

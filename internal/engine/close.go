@@ -12,7 +12,7 @@ import (
 	"github.com/interlock-go/interlock/internal/bounded"
 )
 
-// close ends waiting and all bound contexts, waits for the functions of Do, but no longer than their leases last, and
+// Close ends waiting and all bound contexts, waits for the functions of Do, but no longer than their leases last, and
 // gives back what is held.
 func (e *Engine) Close() error {
 	e.mu.Lock()
@@ -31,7 +31,7 @@ func (e *Engine) Close() error {
 			n.dismiss()
 		}
 		q.unlock()
-		q.each(func(t *ticket) { last = max(last, t.wind()) })
+		q.each(func(t *ticket) { last = max(last, t.endContexts()) })
 	}
 	e.awaitNone(last, &e.bodies)
 	e.leaveAll()
@@ -86,8 +86,8 @@ func (e *Engine) awaitNone(limit driver.Instant, left *atomic.Int64) {
 	}
 }
 
-// hush wakes Close if there is nothing left of what it waits for.
-func (e *Engine) hush(left int64) {
+// wakeClose wakes Close if there is nothing left of what it waits for.
+func (e *Engine) wakeClose(left int64) {
 	if left > 0 || !e.closing.Load() {
 		return
 	}
@@ -118,7 +118,7 @@ func (e *Engine) leaveAll() {
 	wg.Wait()
 }
 
-// enterBody notes that a function of Do runs under the lease.
+// EnterBody notes that a function of Do runs under the lease.
 func (l *Lease) EnterBody() error {
 	t := l.t
 	t.q.mu.Lock()
@@ -131,18 +131,19 @@ func (l *Lease) EnterBody() error {
 	return nil
 }
 
+// LeaveBody notes that it has returned.
 func (l *Lease) LeaveBody() {
 	t := l.t
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	t.bodies--
-	t.e.hush(t.e.bodies.Add(-1))
+	t.e.wakeClose(t.e.bodies.Add(-1))
 }
 
-// wind ends the contexts that are bound to the ticket's leases, not the leases
+// endContexts ends the contexts that are bound to the ticket's leases, not the leases
 // themselves. It returns the deadline if a function of Do runs under one, also
 // if that was evicted.
-func (t *ticket) wind() (deadline driver.Instant) {
+func (t *ticket) endContexts() (deadline driver.Instant) {
 	for _, l := range t.leases {
 		l.endBound(ErrClosed)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/interlock-go/interlock/internal/bounded"
 )
 
-// engine is one client at its backend: its session, and what it has in the queues there.
+// Engine is one client at its backend: its session, and what it has in the queues there.
 type Engine struct {
 	d   driver.Driver
 	cfg Config
@@ -48,7 +48,7 @@ type Engine struct {
 	spare  spareWaiters
 }
 
-// config is what an engine is made with. It calls the functions without a mutex.
+// Config is what an engine is made with. It calls the functions without a mutex.
 type Config struct {
 	TTL   time.Duration // a wish
 	Owner string
@@ -59,7 +59,7 @@ type Config struct {
 	Changed  func(ttl time.Duration) // the backend grants another TTL than the one that was asked for; may be nil
 }
 
-// request is what a lock wants of its queue. It does not change.
+// Request is what a lock wants of its queue. It does not change.
 type Request struct {
 	Name     string // as the user knows it
 	Queue    string // as the backend knows it
@@ -77,7 +77,7 @@ type Request struct {
 	Note        string
 }
 
-// exclusive reports whether its holder holds all there is.
+// Exclusive reports whether its holder holds all there is.
 func (r *Request) Exclusive() bool { return r.Units == r.Capacity }
 
 // shares reports whether goroutines of this process may hand a ticket on.
@@ -85,7 +85,7 @@ func (r *Request) shares() bool {
 	return (r.Kind == driver.Mutex || r.Kind == driver.RWMutex) && !r.Strict && r.Hold == 0 && r.AtLeast == 0 && r.AtMost == 0
 }
 
-// holder is who acquires a lease, and then has it. It is asked and told without a mutex.
+// Holder is who acquires a lease, and then has it. It is asked and told without a mutex.
 type Holder interface {
 	// beginWait is called when a wait begins, in the place of a ticket, or "" for one in a line. The context that it
 	// returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is called when
@@ -106,7 +106,7 @@ type Holder interface {
 	Overruns(since time.Duration, err error) // its work goes on; without an error it has ended
 }
 
-// newEngine opens the first session and starts everything that runs until Close.
+// New opens the first session and starts everything that runs until Close.
 func New(ctx context.Context, d driver.Driver, cfg Config) (*Engine, error) {
 	e := &Engine{
 		d: driver.Checked(d), cfg: cfg, ttl: cfg.TTL,
@@ -128,30 +128,30 @@ func New(ctx context.Context, d driver.Driver, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// driver is the backend, with all arguments checked.
+// Driver is the backend, with all arguments checked.
 func (e *Engine) Driver() driver.Driver { return e.d }
 
-// context ends when close begins.
+// Context ends when close begins.
 func (e *Engine) Context() context.Context { return e.ctx }
 
-// overrunning is how many leases were lost though work goes on under them.
+// Overruns is how many leases were lost though work goes on under them.
 func (e *Engine) Overruns() int { return int(e.late.Load()) }
 
-// sizes counts what is remembered.
+// Sizes counts what is remembered.
 func (e *Engine) Sizes() (tickets, queues int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return int(e.tickets.Load()), len(e.queues)
 }
 
-// grantedTTL returns what the backend granted, which may differ from what was asked.
+// TTL returns what the backend granted, which may differ from what was asked.
 func (e *Engine) TTL() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ttl
 }
 
-// background runs f beside the caller; Close waits for it. A client that is
+// Background runs f beside the caller; Close waits for it. A client that is
 // closed runs nothing more: the end of its session settles what is left.
 func (e *Engine) Background(f func()) (runs bool) {
 	e.mu.Lock()
@@ -169,13 +169,13 @@ func (e *Engine) isClosed() bool {
 	return e.closed
 }
 
-// call bounds one exchange: a third of the TTL is a heartbeat's time, and a
+// Call bounds one exchange: a third of the TTL is a heartbeat's time, and a
 // reply that has not come by then is taken for lost.
 func (e *Engine) Call(ctx context.Context) *bounded.Context {
 	return bounded.New(ctx, e.CallLimit())
 }
 
-// callLimit is the longest time that one exchange takes.
+// CallLimit is the longest time that one exchange takes.
 func (e *Engine) CallLimit() time.Duration { return callTimeout(e.cfg.TTL) }
 
 // openTimeout bounds the opening of a session by a backend that does not answer.

@@ -8,7 +8,7 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// extend makes a ticket with a fixed end end d from now.
+// Extend makes a ticket with a fixed end end d from now.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	t := l.t
 	select { // two at once would not know which of them the backend did last

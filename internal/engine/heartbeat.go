@@ -15,7 +15,7 @@ const beats = 3
 
 // heartbeat renews everything in one call, every third of the TTL. After a
 // failure it tries again sooner, and so it does for a lease that an old proof or
-// a late answer has left little time: see rhythm. A call without an answer is not given up
+// a late answer has left little time: see schedule. A call without an answer is not given up
 // by then: this process or the backend may only be busy, what it proves counts for a TTL, and a
 // connection that is given up costs more turns than the answer. After half of that time the next call
 // goes beside it: in a busy process an answer can take half a TTL.
@@ -51,7 +51,7 @@ func (n *session) heartbeat() {
 			n.plan(every-2*took, pause(every, took)) // the next one will take as long
 			continue
 		case since != 0:
-			n.doubt(said(err, every), since)
+			n.doubt(renewError(err, every), since)
 		}
 		n.plan(0, pause(every, took))
 	}
@@ -62,9 +62,9 @@ func (n *session) heartbeat() {
 // for a moment, and again soon, there may be no more time in between.
 func pause(every, took time.Duration) time.Duration { return max(every/4-took, every/16) }
 
-// rhythm is when the next heartbeat is due. plan alone makes it later, and looks at all tickets after that: so a hasten
+// schedule is when the next heartbeat is due. plan alone makes it later, and looks at all tickets after that: so a renewBy
 // at the same time is not lost.
-type rhythm struct {
+type schedule struct {
 	at       atomic.Int64
 	earliest atomic.Int64
 	sooner   chan struct{} // at has moved
@@ -74,19 +74,19 @@ type rhythm struct {
 // never before the pause is over, which spares the backend.
 func (n *session) plan(in, pause time.Duration) {
 	now := n.e.d.Now()
-	r := &n.rhythm
+	r := &n.schedule
 	r.earliest.Store(int64(now.Add(pause)))
 	r.at.Store(int64(now.Add(max(in, pause))))
 	if first := n.firstEnd(); first != 0 {
-		n.hasten(first)
+		n.renewBy(first)
 	}
 }
 
-// hasten has the next heartbeat come while three fifths of the TTL are left to a lease
+// renewBy has the next heartbeat come while three fifths of the TTL are left to a lease
 // that ends then: two are to be left though the answer takes one. A lease that has just
 // been granted may have less time than those before.
-func (n *session) hasten(end driver.Instant) {
-	r := &n.rhythm
+func (n *session) renewBy(end driver.Instant) {
+	r := &n.schedule
 	due := max(int64(end.Add(-n.margin-n.ttl*3/5)), r.earliest.Load())
 	if lower(&r.at, due) {
 		select {
@@ -99,14 +99,14 @@ func (n *session) hasten(end driver.Instant) {
 // rest waits until the next heartbeat is due. It reports false if the session has ended.
 func (n *session) rest() bool {
 	for {
-		left := driver.Instant(n.rhythm.at.Load()).Sub(n.e.d.Now())
+		left := driver.Instant(n.schedule.at.Load()).Sub(n.e.d.Now())
 		if left <= 0 {
 			return n.ctx.Err() == nil
 		}
 		timer := time.NewTimer(left)
 		select {
 		case <-timer.C:
-		case <-n.rhythm.sooner:
+		case <-n.schedule.sooner:
 		case <-n.ctx.Done():
 		}
 		timer.Stop()

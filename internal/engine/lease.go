@@ -10,7 +10,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// single is the lease of one lock: a share in a grant of a ticket. Its holder makes it, before there is a grant.
+// Lease is the lease of one lock: a share in a grant of a ticket. Its holder makes it, before there is a grant.
 type Lease struct {
 	by  Holder
 	r   *Request
@@ -73,12 +73,13 @@ func (o *outcome) do(release func() error) error {
 	return o.err
 }
 
+// IsGone reports that the backend does not have a ticket.
 func IsGone(err error) bool { return errors.Is(err, driver.ErrGone) }
 
-// holder is who acquires the lease, and then has it.
+// Holder is who acquires the lease, and then has it.
 func (l *Lease) Holder() Holder { return l.by }
 
-// ofHolder gives a lease that was not acquired yet the one who wants it, and what that wants.
+// Init gives a lease that was not acquired yet the one who wants it, and what that wants.
 func (l *Lease) Init(by Holder, r *Request) { l.by, l.r = by, r }
 
 // grant makes l the lease of a new turn.
@@ -102,7 +103,7 @@ func (t *ticket) attach(l *Lease) {
 	}
 }
 
-// nest makes nested another lease of a live grant, if it wants no more than the lease has. Else
+// Nest makes nested another lease of a live grant, if it wants no more than the lease has. Else
 // it returns what the lease has: 0 if it is over.
 func (l *Lease) Nest(nested *Lease) (ok bool, has int64) {
 	t := l.t
@@ -127,45 +128,48 @@ func (l *Lease) end(err error) {
 	l.endBound(err)
 }
 
-// id names the grant.
+// ID names the grant.
 func (l *Lease) ID() string { return l.t.req.ID + "." + strconv.FormatUint(l.g.number, 10) }
 
+// Token is the token of the grant.
 func (l *Lease) Token() uint64 { return l.t.tk.Token<<TokenBits | l.g.number }
 
+// Exclusive reports whether it has the whole capacity.
 func (l *Lease) Exclusive() bool { return l.Units() == l.t.req.Capacity }
 
-// backendToken is the number of the ticket's grant.
+// BackendToken is the number of the ticket's grant.
 func (l *Lease) BackendToken() uint64 { return l.t.tk.Token }
 
-// ticketID names the ticket.
+// Ticket names the ticket.
 func (l *Lease) Ticket() string { return l.t.req.ID }
 
-// isFixed reports a lease that ends by itself.
+// Fixed reports a lease that ends by itself.
 func (l *Lease) Fixed() bool { return l.t.req.Hold > 0 }
 
-// isBeside reports whether both are leases of one grant.
+// Beside reports whether both are leases of one grant.
 func (l *Lease) Beside(o *Lease) bool { return l.g == o.g }
 
-// capacity is the capacity with which the ticket was joined.
+// Capacity is the capacity with which the ticket was joined.
 func (l *Lease) Capacity() int64 { return l.t.req.Capacity }
 
-// wasInherited reports what the holder is told of the last one.
+// Inherited reports what the holder is told of the last one.
 func (l *Lease) Inherited() bool { return l.g.inherited }
 
-// units are those that the lease has.
+// Units are those that the lease has.
 func (l *Lease) Units() int64 {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.t.units
 }
 
+// InDoubt reports that the last renewal failed.
 func (l *Lease) InDoubt() bool {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	return l.t.doubt != nil
 }
 
-// left is the time to the deadline.
+// Left is the time to the deadline.
 func (l *Lease) Left() time.Duration {
 	l.t.q.mu.Lock()
 	deadline := l.t.deadline
@@ -180,19 +184,22 @@ func (l *Lease) remaining() time.Duration {
 	return max(0, l.Left())
 }
 
-// liveness is the open files whose last close ends the session.
+// Liveness is the open files whose last close ends the session.
 func (l *Lease) Liveness() []*os.File { return l.t.sess.s.Liveness }
 
+// Err is nil while the lease is held.
 func (l *Lease) Err() (why error) {
 	l.t.judged(func() { why = l.fate.why })
 	return why
 }
 
+// Done is closed when the lease has ended.
 func (l *Lease) Done() (ended <-chan struct{}) {
 	l.t.judged(func() { ended = l.fate.ended() })
 	return ended
 }
 
+// Revoked is closed when the lock is asked for.
 func (l *Lease) Revoked() <-chan struct{} {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()

@@ -172,9 +172,9 @@ func (t *ticket) unconfirmed(last error) error {
 	case t.req.Hold > 0:
 		return fmt.Errorf("%w: it ran out before it could be given back: %w", ErrLost, cmp.Or(last, errNotTried))
 	case last == nil:
-		return fmt.Errorf("%w: it ran out before it could be given back: %s", ErrLost, t.silence(now))
+		return fmt.Errorf("%w: it ran out before it could be given back: %s", ErrLost, t.describeSilence(now))
 	}
-	return fmt.Errorf("%w: it ran out before it could be given back: %s; %w", ErrLost, t.silence(now), last)
+	return fmt.Errorf("%w: it ran out before it could be given back: %s; %w", ErrLost, t.describeSilence(now), last)
 }
 
 // errNotTried: the time was over before the first try.

@@ -9,12 +9,12 @@ import (
 )
 
 // line is where the goroutines of this process that want the same lock stand.
-// One of them, the driver, obtains a ticket from the backend; the ticket then
+// One of them fetches a ticket from the backend; the ticket then
 // serves them one after the other (exclusive) or all together (shared), so
-// that they pay for one remote acquire, not for one each. If the driver's
-// context ends, the next takes over its place in the backend's queue.
+// that they pay for one remote acquire, not for one each. If the context of the one
+// that fetches ends, the next takes over its place in the backend's queue.
 //
-// Whenever the mutex of the queue is free and goroutines wait, either one of them drives or a
+// Whenever the mutex of the queue is free and goroutines wait, either one of them fetches a ticket, or a
 // ticket is in use whose release serves the next.
 type line struct {
 	q      *queue // nil: no goroutine has come yet
@@ -26,9 +26,9 @@ type line struct {
 	t         *ticket        // serves; nil if there is none
 	idle      bool           // t is kept without a lease
 	idleSince driver.Instant //
-	asking    *ticket        // that the driver last asked for
-	pending   *ticket        // obtained or queued, its driver has given up
-	driving   bool           // a goroutine obtains a ticket, or gives one back
+	asking    *ticket        // that was last asked for
+	pending   *ticket        // obtained or queued, and given up by the one that fetched it
+	fetching  bool           // a goroutine obtains a ticket, or gives one back
 }
 
 // lineKey holds all that tickets of a queue must have in common to be shared.
@@ -52,19 +52,19 @@ const (
 func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, err error) {
 	q.mu.Lock()
 	n := q.lineOf(l.r)
-	if n.waiters.empty() && !n.driving {
+	if n.waiters.empty() && !n.fetching {
 		if n.t != nil && n.serve(l, q.e.d.Now()) {
 			q.unlock()
 			return true, nil
 		}
-		if old, ok := n.beginDriving(); ok {
+		if old, ok := n.beginFetch(); ok {
 			q.unlock()
-			return false, n.drive(ctx, l, old, try)
+			return false, n.fetch(ctx, l, old, try)
 		}
 	}
 	switch {
-	case try && n.shared && n.driving:
-		q.unlock() // the one who drives may have to wait, a try may not
+	case try && n.shared && n.fetching:
+		q.unlock() // the fetch may have to wait, a try may not
 		return false, q.acquireAlone(ctx, l, true)
 	case try:
 		q.unlock()
@@ -99,7 +99,7 @@ func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, e
 	case !w.served:
 		old := w.old
 		q.e.spare.put(w)
-		return false, n.drive(ctx, l, old, false)
+		return false, n.fetch(ctx, l, old, false)
 	case ctx.Err() != nil: // both were ready: a cancelled context acquires nothing
 		return false, n.giveUp(ctx, w, true)
 	}
@@ -118,10 +118,10 @@ func (n *line) serve(l *Lease, now driver.Instant) bool {
 	return true
 }
 
-// beginDriving lets the caller drive, after serve has failed, if nothing stands
+// beginFetch lets the caller fetch a ticket, after serve has failed, if nothing stands
 // before it: a ticket that serves no more is put aside, to end with its last
 // lease, or if it has none, is taken and returned to be given back first.
-func (n *line) beginDriving() (old *ticket, ok bool) {
+func (n *line) beginFetch() (old *ticket, ok bool) {
 	if t := n.t; t != nil {
 		if t.live > 0 && t.state == ticketHeld && !n.shared {
 			return nil, false // its release serves the next
@@ -130,21 +130,21 @@ func (n *line) beginDriving() (old *ticket, ok bool) {
 			old = t
 		}
 	}
-	n.t, n.idle, n.driving = nil, false, true
+	n.t, n.idle, n.fetching = nil, false, true
 	return old, true
 }
 
-// serveNext serves those whose turn it is, or has one of them drive.
+// serveNext serves those whose turn it is, or has one of them fetch a ticket.
 func (n *line) serveNext() {
-	if n.waiters.empty() || n.driving {
+	if n.waiters.empty() || n.fetching {
 		return
 	}
 	now := n.q.e.d.Now()
-	for !n.waiters.empty() && !n.driving {
+	for !n.waiters.empty() && !n.fetching {
 		w := n.waiters.first
 		if w.served = n.serve(w.lease, now); !w.served {
 			var ok bool
-			if w.old, ok = n.beginDriving(); !ok {
+			if w.old, ok = n.beginFetch(); !ok {
 				return
 			}
 		}
@@ -153,11 +153,11 @@ func (n *line) serveNext() {
 	}
 }
 
-// drive obtains a ticket for the line, after giving back the old one, if any.
-// n.driving is set.
-func (n *line) drive(ctx context.Context, l *Lease, old *ticket, try bool) error {
+// fetch obtains a ticket for the line, after giving back the old one, if any.
+// n.fetching is set.
+func (n *line) fetch(ctx context.Context, l *Lease, old *ticket, try bool) error {
 	if old != nil {
-		n.part(ctx, old)
+		n.leaveWith(ctx, old)
 	}
 	q := n.q
 	q.mu.Lock()
@@ -174,7 +174,7 @@ func (n *line) drive(ctx context.Context, l *Lease, old *ticket, try bool) error
 		gives := cancelled || errors.Is(err, ErrDeadlock)
 		q.mu.Lock()
 		if err != nil {
-			n.stopDriving(t, gives)
+			n.stopFetching(t, gives)
 			q.unlock()
 			if gives {
 				t.awaitAbandoned()
@@ -187,7 +187,7 @@ func (n *line) drive(ctx context.Context, l *Lease, old *ticket, try bool) error
 			continue
 		}
 		t.grant(l, t.since)
-		n.t, n.asking, n.driving = t, nil, false
+		n.t, n.asking, n.fetching = t, nil, false
 		n.admit(t)
 		n.serveNext()
 		q.unlock()
@@ -195,8 +195,8 @@ func (n *line) drive(ctx context.Context, l *Lease, old *ticket, try bool) error
 	}
 }
 
-// part gives a ticket back that was taken, and waits for that, but not longer than ctx.
-func (n *line) part(ctx context.Context, t *ticket) {
+// leaveWith gives a ticket back that was taken, and waits for that, but not longer than ctx.
+func (n *line) leaveWith(ctx context.Context, t *ticket) {
 	left := make(chan struct{})
 	n.q.e.Background(func() {
 		defer close(left)
@@ -209,10 +209,10 @@ func (n *line) part(ctx context.Context, t *ticket) {
 	}
 }
 
-// stopDriving passes the ticket of a driver that gives up on to the next waiter, if there is one, but not if
+// stopFetching passes the ticket of a driver that gives up on to the next waiter, if there is one, but not if
 // the ticket itself is the reason.
-func (n *line) stopDriving(t *ticket, givesUp bool) {
-	n.asking, n.driving = nil, false
+func (n *line) stopFetching(t *ticket, givesUp bool) {
+	n.asking, n.fetching = nil, false
 	if t != nil && !(givesUp && !n.waiters.empty() && n.inherit(t)) {
 		t.abandon()
 	}
@@ -260,7 +260,7 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 	defer q.unlock()
 	why := context.Cause(ctx)
 	switch {
-	case !n.driving: // it waits for a lease of this process
+	case !n.fetching: // it waits for a lease of this process
 	case n.asking != nil && n.asking.state == ticketJoining:
 		why = Unanswered(ctx)
 	default:
@@ -284,7 +284,7 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 		}
 		t := n.pending
 		n.pending = nil
-		n.stopDriving(t, true)
+		n.stopFetching(t, true)
 	}
 	return why
 }
@@ -300,10 +300,10 @@ func (n *line) dismiss() {
 	}
 }
 
-// pass decides what becomes of the line's ticket, which nobody holds any more: the next
+// handOver decides what becomes of the line's ticket, which nobody holds any more: the next
 // waiter has it, the line keeps it, or it is taken. Nobody
 // is woken, and nobody else served, before the bound contexts of the last holder have ended.
-func (n *line) pass(clean bool, now driver.Instant) (p parting) {
+func (n *line) handOver(clean bool, now driver.Instant) (p parting) {
 	t := n.t
 	p.line = n
 	if clean && t.usable(n, now) {
@@ -314,20 +314,20 @@ func (n *line) pass(clean bool, now driver.Instant) (p parting) {
 			return p
 		}
 		if n.key.sticky && !t.wanted {
-			n.driving, p.rests = true, true
+			n.fetching, p.rests = true, true
 			return p
 		}
 	}
-	n.t, n.driving, p.taken = nil, true, t.take()
+	n.t, n.fetching, p.taken = nil, true, t.take()
 	return p
 }
 
-// settle keeps the ticket that pass has left with the line, unless it was lost, or asked for,
+// keepIdle keeps the ticket that handOver has left with the line, unless it was lost, or asked for,
 // in between.
-func (n *line) settle(t *ticket, now driver.Instant) {
+func (n *line) keepIdle(t *ticket, now driver.Instant) {
 	n.q.mu.Lock()
 	defer n.q.unlock()
-	n.driving = false
+	n.fetching = false
 	if n.t == t {
 		n.idle, n.idleSince = true, now
 	}
@@ -338,14 +338,14 @@ func (n *line) settle(t *ticket, now driver.Instant) {
 }
 
 // giveBack leaves the backend's queue. Those who come meanwhile wait: they
-// could only stand behind the ticket that is leaving. n.driving is set.
+// could only stand behind the ticket that is leaving. n.fetching is set.
 func (n *line) giveBack(t *ticket, clean bool) error {
 	n.q.refs.Add(1)
 	defer n.q.leave()
 	err := t.leave(clean)
 	n.q.mu.Lock()
 	defer n.q.unlock()
-	n.driving = false
+	n.fetching = false
 	n.serveNext()
 	return err
 }
@@ -370,7 +370,7 @@ func (n *line) sendBack(t *ticket) {
 	if !t.take() {
 		return // it was lost just now, and the line is about to be told
 	}
-	n.t, n.idle, n.driving = nil, false, true
+	n.t, n.idle, n.fetching = nil, false, true
 	n.q.e.Background(func() { _ = n.giveBack(t, true) })
 }
 

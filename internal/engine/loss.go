@@ -63,7 +63,7 @@ func (t *ticket) giveUp(why error) {
 	t.lose(why, true)
 }
 
-// giveUp loses the lease, as one that was evicted.
+// Lose loses the lease, as one that was evicted.
 func (l *Lease) Lose(why error) { l.t.giveUp(why) }
 
 // tell tells holders of what no caller waits for. It does so in the background: a

@@ -107,8 +107,6 @@ func (t *ticket) judge(now driver.Instant) {
 	}
 }
 
-func nothing() {}
-
 // endLeases makes err the fate of all leases.
 func (t *ticket) endLeases(err error) {
 	lost := errors.Is(err, ErrLost)

@@ -42,8 +42,8 @@ func (l *Lease) workEnds() {
 	}
 }
 
-// forsake is release for a part of All that is given up though its holder works on.
-func (l *Lease) forsake(why error) {
+// releaseWhileWorking is release for a part of All that is given up though its holder works on.
+func (l *Lease) releaseWhileWorking(why error) {
 	_ = l.Release(false)
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
@@ -52,8 +52,8 @@ func (l *Lease) forsake(why error) {
 	}
 }
 
-// settle ends the overrun of a part that was forsaken: the holder of the whole has released it.
-func (l *Lease) settle() {
+// endOverrunLater ends the overrun of a part that was forsaken: the holder of the whole has released it.
+func (l *Lease) endOverrunLater() {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	l.endOverrun()

@@ -176,7 +176,7 @@ func (q *queue) forget(t *ticket) {
 	t.listed, t.prev, t.next = false, nil, nil
 	q.uncount(t)
 	q.joins.end(t)
-	q.e.hush(q.e.tickets.Add(-1))
+	q.e.wakeClose(q.e.tickets.Add(-1))
 	q.leave()
 }
 

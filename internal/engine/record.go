@@ -46,7 +46,7 @@ func (t *ticket) endRecord() {
 	}
 }
 
-// keepRecord keeps a ticket in a queue of records until ctx ends. It goes on trying, unless the
+// KeepRecord keeps a ticket in a queue of records until ctx ends. It goes on trying, unless the
 // backend refuses for good. A ticket that is asked for is replaced by another one, which is
 // there before the first leaves. note is told how many there have been.
 func (e *Engine) KeepRecord(ctx context.Context, name, queue string, note func(made int) []byte) {

@@ -8,7 +8,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
+// Release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
 // next holder is told that work may be half done. Called again, it returns the same.
 func (l *Lease) Release(clean bool) error {
 	return l.once.do(func() error { return l.releaseOnce(clean) })
@@ -65,7 +65,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 	case p.next != nil:
 		p.next.ready <- struct{}{}
 	case p.rests:
-		p.line.settle(t, now)
+		p.line.keepIdle(t, now)
 	case p.taken && p.line != nil:
 		return l.lostAfterAll(p.line.giveBack(t, clean))
 	case p.taken:
@@ -97,7 +97,7 @@ func (t *ticket) parting(clean bool, now driver.Instant) (p parting) {
 	switch n := t.line; {
 	case t.live > 0 && !(t.req.Hold > 0 && t.state == ticketHeld):
 	case t.state == ticketHeld && n != nil && n.t == t:
-		return n.pass(clean, now)
+		return n.handOver(clean, now)
 	case t.state == ticketHeld, t.state == ticketLost:
 		p.taken = t.take()
 	}

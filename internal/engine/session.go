@@ -14,11 +14,11 @@ import (
 // session is one life of the client at the backend: it renews what the client
 // holds and waits for, and listens to what others want of it.
 type session struct {
-	e      *Engine
-	s      *driver.Opened
-	ttl    time.Duration
-	margin time.Duration // by which a lease ends before the backend's TTL does
-	rhythm rhythm        // of heartbeats
+	e        *Engine
+	s        *driver.Opened
+	ttl      time.Duration
+	margin   time.Duration // by which a lease ends before the backend's TTL does
+	schedule schedule      // of heartbeats
 
 	ctx    context.Context // ends with the session, and when Close begins
 	cancel context.CancelCauseFunc
@@ -40,7 +40,7 @@ func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 // install makes s the client's session and starts its heartbeat. It reports
 // false if the client is being closed.
 func (e *Engine) install(s *driver.Opened) bool {
-	n := &session{e: e, s: s, ttl: s.TTL, rhythm: rhythm{sooner: make(chan struct{}, 1)}}
+	n := &session{e: e, s: s, ttl: s.TTL, schedule: schedule{sooner: make(chan struct{}, 1)}}
 	n.margin = margin(n.ttl)
 	n.ctx, n.cancel = context.WithCancelCause(e.ctx)
 	e.mu.Lock()

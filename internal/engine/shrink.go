@@ -42,7 +42,7 @@ func (l *Lease) become(units int64) (done bool, err error) {
 // errOtherSession: drivers shrink the tickets of their own session only.
 var errOtherSession = driver.Invalid(errors.New("the lease of ExpiresAfter is of another session, which alone can make it smaller"))
 
-// shrink has the backend reduce the ticket to so many units.
+// Shrink has the backend reduce the ticket to so many units.
 func (l *Lease) Shrink(ctx context.Context, units int64) error {
 	t := l.t
 	var b backoff.Backoff

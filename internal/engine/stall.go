@@ -51,16 +51,16 @@ func (t *ticket) overdue(now driver.Instant) error {
 	if t.r.AtMost > 0 && t.deadline == t.since.Add(t.r.AtMost) {
 		return fmt.Errorf("it was held for %v, as long as AtMost allows", t.r.AtMost)
 	}
-	s := "it was not renewed in time: " + t.silence(now)
+	s := "it was not renewed in time: " + t.describeSilence(now)
 	if t.doubt != nil {
 		s += "; " + strings.Join(strings.Fields(t.doubt.Error()), " ")
 	}
 	return errors.New(s)
 }
 
-// silence says how long ago the last answer came, and for how long this process stood still
+// describeSilence says how long ago the last answer came, and for how long this process stood still
 // since, if it did.
-func (t *ticket) silence(now driver.Instant) string {
+func (t *ticket) describeSilence(now driver.Instant) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "the last answer came %v ago", about(now.Sub(t.heard)))
 	ttl := t.sess.ttl
@@ -73,8 +73,8 @@ func (t *ticket) silence(now driver.Instant) string {
 	return s.String()
 }
 
-// said is what became of a renewal that had to be answered within limit.
-func said(err error, limit time.Duration) error {
+// renewError is what became of a renewal that had to be answered within limit.
+func renewError(err error, limit time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("the backend did not answer within %v: %w", about(limit), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,11 +84,23 @@ const (
 	MaxGrants = 1 << TokenBits
 )
 
+// NewID is an identity at random. Many are made at once: each would be an allocation, and a call of the system.
 func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+	s := spareIDs.Get().(*string)
+	if *s == "" {
+		var b [16 * idLength / 2]byte
+		_, _ = rand.Read(b[:]) // never fails
+		*s = hex.EncodeToString(b[:])
+	}
+	id := (*s)[:idLength]
+	*s = (*s)[idLength:]
+	spareIDs.Put(s)
+	return id
 }
+
+const idLength = 32
+
+var spareIDs = sync.Pool{New: func() any { return new(string) }}
 
 // newTicket makes a ticket of the current session with a new identity.
 func (q *queue) newTicket(ctx context.Context, r *Request, by Holder, n *line, try bool) (*ticket, error) {
@@ -172,7 +185,7 @@ func (t *ticket) hold(tk driver.Ticket) error {
 		t.deadline = t.most(end.Add(-spare))
 		t.e.reaper.lookAt(t.deadline)
 		if !t.fixed() {
-			t.sess.hasten(end)
+			t.sess.renewBy(end)
 		}
 		return nil
 	}

@@ -12,8 +12,8 @@ type waiter struct {
 	waiting    bool
 	came       uint64  // of queue.arrivals, in a line of readers
 	closed     bool    // the client is closed
-	served     bool    // it has the lease; else it drives
-	old        *ticket // of one who drives: to be given back first
+	served     bool    // it has the lease; else it fetches a ticket
+	old        *ticket // of one who fetches: to be given back first
 }
 
 // spareWaiters serve one client: the channels of a simulated world cannot

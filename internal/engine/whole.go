@@ -11,7 +11,7 @@ import (
 	"github.com/interlock-go/interlock/internal/oneline"
 )
 
-// whole is the lease of several locks: it has a lease of each part. A binding in the lease of each part
+// Whole is the lease of several locks: it has a lease of each part. A binding in the lease of each part
 // tells it when that ends, and when another asks for the part.
 //
 // Its mutex may be locked under the mutex of a queue. So nothing is asked of a part while it is held.
@@ -33,7 +33,7 @@ func NewWhole(parts int) *Whole {
 	return &Whole{got: make([]*Lease, parts), given: make(chan struct{})}
 }
 
-// add notes that part i is held. It is called by the goroutine that acquires.
+// Add notes that part i is held. It is called by the goroutine that acquires.
 func (w *Whole) Add(i int, s *Lease) {
 	w.mu.Lock()
 	w.got[i] = s
@@ -47,7 +47,7 @@ func (w *Whole) Add(i int, s *Lease) {
 	}
 }
 
-// part is part i; nil if it is not held. It is called by the goroutine that acquires.
+// Part is part i; nil if it is not held. It is called by the goroutine that acquires.
 func (w *Whole) Part(i int) *Lease { return w.got[i] }
 
 // partEnded is called when the contexts that are bound to a part have ended: with its lease, or
@@ -57,7 +57,7 @@ func (w *Whole) partEnded(s *Lease, b *Binding) {
 	case err != nil:
 		w.lose(s, err)
 	case s.t.e.closing.Load():
-		w.wind(s)
+		w.endContexts(s)
 	}
 }
 
@@ -98,10 +98,10 @@ func (w *Whole) abandon(p *Lease) {
 			return // Close waits for the functions of Do, and gives it back
 		}
 	}
-	p.forsake(w.why())
+	p.releaseWhileWorking(w.why())
 }
 
-// end makes err the fate of the whole, and ends the bound contexts. It reports whether the holder had
+// End makes err the fate of the whole, and ends the bound contexts. It reports whether the holder had
 // it until now.
 func (w *Whole) End(err error) bool {
 	w.mu.Lock()
@@ -116,8 +116,8 @@ func (w *Whole) End(err error) bool {
 	return begun
 }
 
-// wind ends the bound contexts: a part's client is being closed.
-func (w *Whole) wind(s *Lease) {
+// endContexts ends the bound contexts: a part's client is being closed.
+func (w *Whole) endContexts(s *Lease) {
 	why := PartError(s.t.r.Name, ErrClosed)
 	w.mu.Lock()
 	w.closed = why
@@ -126,7 +126,7 @@ func (w *Whole) wind(s *Lease) {
 	first.end(why)
 }
 
-// begin gives it to its holder, unless a part was lost.
+// Begin gives it to its holder, unless a part was lost.
 func (w *Whole) Begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *Whole) ask() {
 	w.fate.ask()
 }
 
-// release gives up all parts that are held. If it is not clean, the next holders are told that work may be half done.
+// Release gives up all parts that are held. If it is not clean, the next holders are told that work may be half done.
 // Called again, it returns the same.
 func (w *Whole) Release(clean bool) error {
 	return w.once.do(func() error { return w.releaseOnce(clean) })
@@ -161,7 +161,7 @@ func (w *Whole) releaseOnce(clean bool) error {
 	errs := make([]error, len(w.got))
 	<-w.ReleaseParts(func(i int, s *Lease) {
 		errs[i] = s.Release(clean && ended == nil)
-		s.settle()
+		s.endOverrunLater()
 	})
 	var all error
 	for i, err := range errs {
@@ -184,7 +184,7 @@ func (w *Whole) releaseOnce(clean bool) error {
 	return all
 }
 
-// releaseParts calls release for each part that was acquired, in the reverse order: those of one
+// ReleaseParts calls release for each part that was acquired, in the reverse order: those of one
 // client one after the other, and beside those of others, since a backend that does not answer is
 // to hold up none of another. The result is closed when that is done.
 func (w *Whole) ReleaseParts(release func(i int, s *Lease)) <-chan struct{} {
@@ -227,7 +227,7 @@ func (w *Whole) judge() {
 	}
 }
 
-// isClosed is an error once a client of a part is being closed.
+// Closed is an error once a client of a part is being closed.
 func (w *Whole) Closed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -300,9 +300,9 @@ func (w *Whole) Unbind(b *Binding) {
 	}
 }
 
-// waive has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
+// SkipAtLeast has AtLeast keep nobody out: no work was done. A lease that is nested leaves that to
 // the others of its grant.
-func (l *Lease) Waive() {
+func (l *Lease) SkipAtLeast() {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
 	if l.g.leases == 1 {
@@ -310,5 +310,5 @@ func (l *Lease) Waive() {
 	}
 }
 
-// partError is the error of a part, with its name.
+// PartError is the error of a part, with its name.
 func PartError(name string, err error) error { return fmt.Errorf("%s: %w", oneline.Name(name), err) }
