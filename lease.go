@@ -32,6 +32,23 @@ func (l *Lease) parts() []*engine.Lease {
 	return []*engine.Lease{&l.part}
 }
 
+// held is what the lease of one lock has in common with the lease of several.
+type held interface {
+	Bind(b *engine.Binding) error
+	Unbind(b *engine.Binding)
+	Err() error
+	Done() <-chan struct{}
+	Revoked() <-chan struct{}
+	Release(clean bool) error
+}
+
+func (l *Lease) held() held {
+	if l.all != nil {
+		return l.all
+	}
+	return &l.part
+}
+
 // leaseOf is the lease that has a part.
 func leaseOf(p *engine.Lease) *Lease { return p.Holder().(holding).Lease }
 
@@ -127,23 +144,13 @@ func (l *Lease) InDoubt() bool {
 }
 
 // Done is closed when the lease is lost or released.
-func (l *Lease) Done() <-chan struct{} {
-	if l.all != nil {
-		return l.all.Done()
-	}
-	return l.part.Done()
-}
+func (l *Lease) Done() <-chan struct{} { return l.held().Done() }
 
 // Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
 // ErrReleased. A Release that finds the lock lost makes that of it too. After Close it is
 // ErrReleased, or ErrClosed for a lease of ExpiresAfter, which stays. When a part of a lease of [All] has
 // ended alone, it wraps ErrLost and names the part.
-func (l *Lease) Err() error {
-	if l.all != nil {
-		return l.all.Err()
-	}
-	return l.part.Err()
-}
+func (l *Lease) Err() error { return l.held().Err() }
 
 // Inherited reports that the last exclusive holder died, or left its work
 // unfinished: what the lock protects may be half changed. It is known with the
@@ -154,12 +161,7 @@ func (l *Lease) Inherited() bool {
 
 // Revoked is closed when somebody asks for the lock (see [Admin.Revoke]). It
 // is a request: the lease stays until it is released.
-func (l *Lease) Revoked() <-chan struct{} {
-	if l.all != nil {
-		return l.all.Revoked()
-	}
-	return l.part.Revoked()
-}
+func (l *Lease) Revoked() <-chan struct{} { return l.held().Revoked() }
 
 // Liveness returns the open files whose last close, in whatever process, ends
 // the lease's session: a child process that inherits them keeps the lock of a
@@ -190,9 +192,4 @@ func (l *Lease) Release() error { return l.release(true) }
 // abort is Release for work that may be half done: the next holder is told.
 func (l *Lease) abort() error { return l.release(false) }
 
-func (l *Lease) release(clean bool) error {
-	if l.all != nil {
-		return l.fail("release", l.all.Release(clean))
-	}
-	return l.fail("release", l.part.Release(clean))
-}
+func (l *Lease) release(clean bool) error { return l.fail("release", l.held().Release(clean)) }
