@@ -4,7 +4,7 @@
 //
 //   - There is one mutex for each queue. None is held during a call of the backend or of a holder.
 //   - A ticket is listed in its queue if and only if the backend may have it.
-//   - Only state.go writes the state of a ticket; its table says what can follow what.
+//   - Only machine.go writes the state of a ticket; its table says what can follow what.
 //   - What follows from a change is done when the mutex is free (queue.unlock).
 package engine
 

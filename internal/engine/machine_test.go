@@ -13,7 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// What may follow what in the life of a ticket: the table of state.go.
+// What may follow what in the life of a ticket: the table of machine.go.
 var lives = map[ticketState][]ticketState{
 	ticketJoining: {ticketQueued, ticketHeld, ticketLeft},
 	ticketQueued:  {ticketHeld, ticketLeft},
