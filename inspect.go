@@ -83,14 +83,6 @@ func dated(t time.Time) time.Time {
 	return t
 }
 
-// cut is a text of so many bytes at most, and "…" if there are more.
-func cut[T ~string | ~[]byte](text T, most int) string {
-	if len(text) <= most {
-		return string(text)
-	}
-	return strings.ToValidUTF8(string(text[:most]), "") + "…"
-}
-
 // Queues yields the locks that somebody holds or waits for, whose names begin
 // with prefix, in the order of their names, and those that nobody holds though work of a lost lease
 // goes on. A backend that fails ends it with an error; one that does not answer is waited for until

@@ -136,7 +136,7 @@ func (q *queue) list(t *ticket, sess *session) error {
 	q.mu.Lock()
 	defer q.unlock()
 	switch {
-	case q.ticket(t.req.ID) != nil:
+	case t.req.Hold > 0 && q.ticket(t.req.ID) != nil: // else its ID is new
 		return ErrTaken
 	case sess.ended.Load():
 		return driver.ErrSession
