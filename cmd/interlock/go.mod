@@ -8,6 +8,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/gdamore/tcell/v2 v2.13.10
 	github.com/interlock-go/interlock v0.0.0
+	github.com/interlock-go/interlock/adapter v0.0.0
 	github.com/interlock-go/interlock/backend/etcdlock v0.0.0
 	github.com/interlock-go/interlock/backend/sqlitelock v0.0.0
 	github.com/interlock-go/interlock/examples v0.0.0

@@ -98,7 +98,7 @@ belongs into a file: ps shows that of --url to everybody.
 	}
 	add("job", newRun(o), newElect(o), newFence(o), newAcquire(o), newExtend(o), newRelease(o))
 	add("look", newLs(o), newShow(o), newWatch(o), newTop(o), newUI(o), newRevoke(o), newEvict(o), newPermits(o), newDoctor(o))
-	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o))
+	add("share", newObserve(o), newLatch(o), newBarrier(o), newValue(o), newServe(o))
 	root.AddCommand(newDemo(o), newAdmin(o), newMan(), newVersion(o))
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

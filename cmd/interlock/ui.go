@@ -3,14 +3,8 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,15 +16,13 @@ import (
 
 // uiFlags say where the page is served, and to whom.
 type uiFlags struct {
-	listen       string
-	passwordFile string
-	userHeader   string
-	hosts        []string
-	cert, key    string
-	changes      bool
-	record       time.Duration
-	demo         bool
-	path         string // of the page that opens
+	serving
+	userHeader string
+	hosts      []string
+	changes    bool
+	record     time.Duration
+	demo       bool
+	path       string // of the page that opens
 }
 
 func newUI(o *options) *cobra.Command {
@@ -84,14 +76,11 @@ send the token of the address, or the password, as a bearer token.`,
 			return o.waits(func(ctx context.Context, t task) error { return f.serve(ctx, o, t, cfg) })(cmd, nil)
 		},
 	}
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "`address` and port; port 0 takes a free one")
+	f.add(cmd.Flags())
 	cmd.Flags().BoolVar(&f.changes, "allow-changes", false, "revoke, evict, set a latch, delete a value")
 	cmd.Flags().BoolVar(&f.demo, "demo", false, "worker processes that compete for a lock, to break them")
-	cmd.Flags().StringVar(&f.passwordFile, "password-file", "", "`file` with the password that visitors give; any user name does")
 	cmd.Flags().StringVar(&f.userHeader, "user-header", "", "the `header` in which a proxy in front says who the visitor is; it must remove it from what comes from outside")
 	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "a `name` by which visitors call this server (repeatable)")
-	cmd.Flags().StringVar(&f.cert, "cert", "", "`file` with the certificate of the server, and its chain")
-	cmd.Flags().StringVar(&f.key, "key", "", "`file` with the key of the certificate")
 	durationVar(cmd.Flags(), &f.record, "record", "", "look so often also while no browser does, for the history")
 	return cmd
 }
@@ -122,24 +111,18 @@ func (f *uiFlags) play(cmd *cobra.Command, o *options, cfg *ui.Config) (end func
 // config checks the flags. A page that others reach asks who they are.
 func (f *uiFlags) config(ctx context.Context) (ui.Config, error) {
 	cfg := ui.Config{AllowChanges: f.changes, UserHeader: f.userHeader, Hosts: f.hosts}
-	host, _, err := net.SplitHostPort(f.listen)
+	host, err := f.host()
 	switch {
 	case err != nil:
-		return cfg, usage("--listen %s: an address and a port are wanted, such as 127.0.0.1:8080", f.listen)
-	case (f.cert == "") != (f.key == ""):
-		return cfg, usage("--cert and --key belong together")
+		return cfg, err
 	case f.record != 0 && f.record < time.Second:
 		return cfg, usage("--record %v: at least 1s is wanted", f.record)
 	case !isLoopback(host) && f.passwordFile == "" && f.userHeader == "":
 		return cfg, usage("--listen %s is for other machines too: it needs --password-file or --user-header", f.listen)
 	}
 	if f.passwordFile != "" {
-		file, err := readURL(ctx, f.passwordFile) // its first line is not a URL here
-		if err != nil {
-			return cfg, usage("--password-file: %w", err)
-		}
-		if cfg.Password = file.url; len(cfg.Password) < 8 {
-			return cfg, failed(exitConfig, fmt.Errorf("--password-file %s: a password of at least 8 characters is wanted in its first line", f.passwordFile))
+		if cfg.Password, err = f.password(ctx, 8); err != nil {
+			return cfg, err
 		}
 	}
 	if isLoopback(host) {
@@ -151,51 +134,14 @@ func (f *uiFlags) config(ctx context.Context) (ui.Config, error) {
 	return cfg, nil
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// address is how a browser reaches the page, as far as this command can know.
-func (f *uiFlags) address(at *net.TCPAddr) string {
-	host := at.IP.String()
-	switch {
-	case len(f.hosts) > 0:
-		host = f.hosts[0]
-	case at.IP.IsUnspecified():
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, strconv.Itoa(at.Port))
-}
-
-// notifyReady tells systemd, if that has started this as a service of Type=notify, that the page is there.
-func notifyReady() {
-	if socket := os.Getenv("NOTIFY_SOCKET"); socket != "" {
-		if c, err := net.Dial("unixgram", socket); err == nil {
-			_, _ = io.WriteString(c, "READY=1")
-			_ = c.Close()
-		}
-	}
-}
-
 // serve serves the page until the context ends. The first line that it writes is the address.
 func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
-	if err != nil {
-		return failed(exitConfig, fmt.Errorf("--listen: %w", err))
-	}
-	at := url.URL{Scheme: "http", Host: f.address(listener.Addr().(*net.TCPAddr)), Path: "/" + f.path}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			_ = listener.Close()
-			return usage("--cert: %w", err)
-		}
-		at.Scheme = "https"
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}})
-	}
 	if cfg.Password != "" && f.cert == "" && cfg.Hosts == nil {
-		say(t.cmd, "interlock: passwords can be read on the way, unless a proxy in front has TLS: give --cert and --key")
+		say(t.cmd, "interlock: "+passwordsSeen)
+	}
+	at := url.URL{Path: "/" + f.path}
+	if len(f.hosts) > 0 {
+		at.Host = f.hosts[0]
 	}
 	if cfg.Token != "" {
 		at.RawQuery = url.Values{"token": {cfg.Token}}.Encode()
@@ -204,25 +150,5 @@ func (f *uiFlags) serve(ctx context.Context, o *options, t task, cfg ui.Config) 
 	if f.record > 0 {
 		go page.Record(ctx, f.record)
 	}
-	server := &http.Server{
-		Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // streams end with it
-	}
-	if err := o.print(t.cmd, map[string]string{"url": at.String()}, "%s", at.String()); err != nil {
-		_ = listener.Close()
-		return err
-	}
-	notifyReady()
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
-		defer cancel()
-		_ = server.Shutdown(leaving)
-		_ = server.Close()
-		err = context.Cause(ctx)
-	}
-	return err
+	return f.until(ctx, o, t, page, at)
 }

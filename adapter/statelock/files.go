@@ -1,0 +1,178 @@
+package statelock
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" // Terraform's sum against errors of the network
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/fence"
+)
+
+// MaxState is how many bytes a state of Files has at most.
+const MaxState = 64 << 20
+
+// Files keeps states in a folder, for [New]: a state is a file that its user alone can read, such as network%2Fprod.tfstate
+// for the path /network/prod. The one before it is beside it (.backup), and so is the largest token that it has seen
+// (.fence): a write that comes after one of a later holder is refused, also if its server was stopped meanwhile. Several
+// servers of one machine may share the folder. Its file system must tell upper case from lower.
+type Files struct{ dir string }
+
+// NewFiles makes the folder if there is none. It is an error if other users may write in it, or read it.
+func NewFiles(dir string) (*Files, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("statelock: %w", err)
+	}
+	st, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("statelock: %w", err)
+	case !st.IsDir():
+		return nil, fmt.Errorf("statelock: %s is not a folder", dir)
+	case os.PathSeparator == '/' && st.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("statelock: other users may look into %s, and states have secrets: chmod 700 %s", dir, dir)
+	}
+	return &Files{dir: dir}, nil
+}
+
+// ServeHTTP answers GET and HEAD with the state, or 404; POST and PUT replace it, DELETE removes it: 200. A write that is
+// stale is refused with 409. A body that is no longer what was sent (Content-MD5) is one of 400, a longer one than
+// [MaxState] of 413, and an error of the folder of 500.
+func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := url.QueryEscape(strings.Trim(r.URL.Path, "/")) + ".tfstate"
+	path := filepath.Join(f.dir, name)
+	switch {
+	case name == ".tfstate":
+		http.Error(w, "the path is the name of a state, such as /network", http.StatusNotFound)
+	case len(name) > 240:
+		http.Error(w, "the name of the state is too long", http.StatusRequestURITooLong)
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		read(w, r, path)
+	case r.Method == http.MethodDelete:
+		said(w, fenced(r.Context(), path, func() error { return f.remove(path) }))
+	case r.Method == http.MethodPost, r.Method == http.MethodPut:
+		state, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxState))
+		var long *http.MaxBytesError
+		switch sum := r.Header.Get("Content-MD5"); {
+		case errors.As(err, &long):
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		case err != nil, sum != "" && sum != sumOf(state):
+			http.Error(w, "the state has not arrived as it was sent", http.StatusBadRequest)
+		default:
+			said(w, fenced(r.Context(), path, func() error { return f.replace(r.Context(), path, state) }))
+		}
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST, PUT, DELETE, LOCK, UNLOCK")
+		http.Error(w, r.Method+" is not known here", http.StatusMethodNotAllowed)
+	}
+}
+
+func sumOf(state []byte) string {
+	sum := md5.Sum(state)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func read(w http.ResponseWriter, r *http.Request, path string) {
+	state, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, "there is no such state", http.StatusNotFound)
+	case err != nil:
+		said(w, err)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-MD5", sumOf(state))
+		w.Header().Set("Content-Length", fmt.Sprint(len(state)))
+		_, _ = bytes.NewReader(state).WriteTo(w)
+	}
+}
+
+// said answers a write.
+func said(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, fence.ErrStale), errors.Is(err, interlock.ErrLost):
+		http.Error(w, "the lock was lost: "+err.Error(), http.StatusConflict)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// fenced does a write, unless it comes after one of a later holder. Without a lock nothing is known of that.
+func fenced(ctx context.Context, path string, write func() error) error {
+	lease := interlock.LeaseFrom(ctx)
+	if lease == nil {
+		return write()
+	}
+	return fence.NewFile(path+".fence").Do(ctx, lease, write)
+}
+
+// replace puts the state in the place of the one before, whole or not at all, also if the machine stops.
+func (f *Files) replace(ctx context.Context, path string, state []byte) error {
+	file, err := os.CreateTemp(f.dir, ".writing-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(state)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := f.backup(path); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	return f.sync()
+}
+
+func (f *Files) remove(path string) error {
+	if err := f.backup(path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return f.sync()
+}
+
+// backup keeps the state that is about to go, if there is one.
+func (f *Files) backup(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	old := path + ".backup"
+	if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Link(path, old); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+		return err // else another one, without a lock, was faster
+	}
+	return nil
+}
+
+// sync makes the names in the folder durable. Windows has no such call.
+func (f *Files) sync() error {
+	if os.PathSeparator == '\\' {
+		return nil
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
