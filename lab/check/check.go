@@ -115,6 +115,7 @@ type grant struct {
 	invoked, ok int64
 	spans       []span
 	ended, lost int64 // 0: never
+	given       int64 // when the release began; 0: never
 	evicted     bool
 	clean       bool // the release is confirmed
 	changes     []change
@@ -316,6 +317,7 @@ func (j *judge) assemble() {
 				j.Losses++
 			}
 		case history.Release:
+			g.given = e.T
 			if e.Alive {
 				g.held(e.T)
 			}
@@ -464,8 +466,8 @@ func (j *judge) fair() {
 		var before *grant
 		for _, id := range e.IDs {
 			g := granted[id]
-			if g == nil {
-				continue // it gave up, or was killed
+			if g == nil || g.given != 0 && g.given <= e.T {
+				continue // it gave up, was killed, or was leaving: members of a quorum forget it one after the other
 			}
 			v.Checked++
 			if before != nil && g.token < before.token &&

@@ -130,6 +130,10 @@ func TestVerdicts(t *testing.T) {
 			s.mutex(1, 1, 6, 0, 5, 6).release(1, 1, 6, 7).mutex(2, 1, 5, 1, 3, 4).release(2, 1, 4, 5)
 			s.add(2, 3, 0, history.Event{Kind: history.Seen, Object: "mutex/all", IDs: []string{"x", "1-1", "2-1"}})
 		}, []string{check.Fair}},
+		{"seen while it was leaving", func(s *story) {
+			s.mutex(2, 1, 5, 1, 2, 3).release(2, 1, 3, 9).mutex(1, 1, 6, 4, 9, 10).release(1, 1, 10, 11)
+			s.add(5, 3, 0, history.Event{Kind: history.Seen, Object: "mutex/all", IDs: []string{"1-1", "2-1"}})
+		}, nil},
 		{"in the order of the line", func(s *story) {
 			s.mutex(1, 1, 5, 0, 3, 4).release(1, 1, 4, 5).mutex(2, 1, 6, 1, 5, 6).release(2, 1, 6, 7)
 			s.add(2, 3, 0, history.Event{Kind: history.Seen, Object: "mutex/all", IDs: []string{"x", "1-1", "2-1"}})

@@ -40,8 +40,8 @@ var kinds = []Kind{
 	{"standby", "PostgreSQL with a standby, which takes over once", startStandby},
 	{"mariadb", "one server of MariaDB", startMariaDB},
 	{"replica", "MariaDB with a replica, which takes over once", startReplica},
-	{"quorum3", "a quorum of three servers of Redis that keep no data", startQuorum(3)},
-	{"quorum5", "a quorum of five servers of Redis that keep no data", startQuorum(5)},
+	{"quorum3", "a quorum of three servers of Redis", startQuorum(3)},
+	{"quorum5", "a quorum of five servers of Redis", startQuorum(5)},
 }
 
 func startSQLite(w *World, t testing.TB) {
