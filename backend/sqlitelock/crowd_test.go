@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/exchangetest"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -191,5 +192,56 @@ func TestARepeatedJoinThatIsGivenUpIsLookedFor(t *testing.T) {
 	errtest.Is(t, s.Leave(ctx, driver.Ticket{ID: r.ID, Queue: "q"}, true), driver.ErrGone, "Leave")
 	if d.Exchanges() == before {
 		t.Error("the file was not asked for the ticket of the first Join")
+	}
+}
+
+// Promise: a look at a long queue whose first tickets have ended shows each of the others once, and ends: nothing is
+// written by it, so that it finds again in the file what it has taken out.
+func TestALookAtALongQueueOfTheDeadEnds(t *testing.T) {
+	t.Parallel()
+	d := start(t, newFile(t))
+	open := func(ttl time.Duration) *driver.Opened {
+		return errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: ttl}))(t)
+	}
+	permits := func(q string, units int64) driver.Request {
+		r := mutex(q)
+		r.Kind, r.Units, r.Capacity = driver.Semaphore, units, 100
+		return r
+	}
+	for n := range 16 {
+		for _, living := range []int{0, 12} {
+			q, dead, alive := fmt.Sprintf("q%d-%d", n, living), open(100*time.Millisecond), open(time.Hour)
+			for range n + 1 {
+				errtest.Must(dead.Join(t.Context(), permits(q, 100)))(t)
+			}
+			ended := driver.Now().Add(dead.TTL + 10*time.Millisecond)
+			for range living {
+				errtest.Must(alive.Join(t.Context(), permits(q, 1)))(t)
+			}
+			busy.Until(t, "tickets have ended", func() bool { return driver.Now() > ended })
+			shown := make(chan map[string]int, 1)
+			go func() {
+				all := map[string]int{}
+				for found := range d.Queues(t.Context(), q) {
+					for _, m := range found.Members {
+						all[m.ID]++
+					}
+				}
+				shown <- all
+			}()
+			select {
+			case all := <-shown:
+				for id, times := range all {
+					if times > 1 {
+						t.Fatalf("behind %d dead, %s is shown %d times", n+1, id, times)
+					}
+				}
+				if len(all) != living {
+					t.Fatalf("behind %d dead, %d of %d are shown", n+1, len(all), living)
+				}
+			case <-time.After(busy.Bound(10 * time.Second)):
+				t.Fatalf("a look at a queue of %d dead does not end", n+1)
+			}
+		}
 	}
 }

@@ -13,25 +13,25 @@ import (
 type tail struct {
 	conn
 	queue   string
-	writes  bool // else it is a look, whose outcome is not written
+	writes  bool  // else it is a look, whose outcome is not written
+	taken   int64 // the number of the last that First has taken out: in a look its row is still there
 	numbers map[*rows.Ticket]int64
 	err     error
 }
 
 func (l *tail) First() []*rows.Ticket {
-	all := l.read("SELECT n, "+data+" FROM ticket WHERE queue = ? ORDER BY n LIMIT 4", l.queue)
+	all := l.read("ORDER BY n LIMIT 4")
 	if len(all) > 0 {
-		l.write("DELETE FROM ticket WHERE queue = ? AND n <= ?", l.queue, l.numbers[all[len(all)-1]])
+		l.taken = l.numbers[all[len(all)-1]]
+		l.write("DELETE FROM ticket WHERE queue = ? AND n <= ?", l.queue, l.taken)
 	}
 	return all
 }
 
-func (l *tail) All() []*rows.Ticket {
-	return l.read("SELECT n, "+data+" FROM ticket WHERE queue = ? ORDER BY n", l.queue)
-}
+func (l *tail) All() []*rows.Ticket { return l.read("ORDER BY n") }
 
 func (l *tail) Find(id string) *rows.Ticket {
-	if all := l.read("SELECT n, "+data+" FROM ticket WHERE queue = ? AND id = ?", l.queue, id); len(all) > 0 {
+	if all := l.read("AND id = ?", id); len(all) > 0 {
 		return all[0]
 	}
 	return nil
@@ -56,11 +56,12 @@ func written(t *rows.Ticket) []byte {
 	return out.Out
 }
 
-func (l *tail) read(sql string, args ...any) (all []*rows.Ticket) {
+// read reads the tickets that the rest of the question asks for.
+func (l *tail) read(which string, args ...any) (all []*rows.Ticket) {
 	if l.numbers == nil {
 		l.numbers = map[*rows.Ticket]int64{}
 	}
-	err := l.all(sql, func(r *sqlite.Stmt) bool {
+	err := l.all("SELECT n, "+data+" FROM ticket WHERE queue = ? AND n > ? "+which, func(r *sqlite.Stmt) bool {
 		t, in := &rows.Ticket{}, codecOf(r, 1)
 		if t.Fields(&in); in.Err != nil || t.Held || t.Fixed {
 			l.fail(damaged(l.queue))
@@ -69,7 +70,7 @@ func (l *tail) read(sql string, args ...any) (all []*rows.Ticket) {
 		l.numbers[t] = r.ColumnInt64(0)
 		all = append(all, t)
 		return true
-	}, args...)
+	}, append([]any{l.queue, l.taken}, args...)...)
 	if err != nil {
 		l.fail(err)
 	}
