@@ -58,13 +58,8 @@ func main() {
 	}
 }
 
-func words(text string) (all []string) {
-	for w := range strings.SplitSeq(text, ",") {
-		if w != "" {
-			all = append(all, w)
-		}
-	}
-	return all
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }
 
 func runAll(args []string) error {
@@ -104,8 +99,8 @@ func runAll(args []string) error {
 	bad := false
 	for _, name := range names {
 		r, err := run.Run(run.Options{
-			Backend: name, Workloads: words(*workloads), Faults: words(*faults), Library: *library, For: *length, Seed: *seed,
-			Workers: *workers, Goroutines: *goroutines,
+			Backend: name, Workloads: words(*workloads), Faults: words(*faults), Library: *library, For: *length,
+			Seed: *seed, Workers: *workers, Goroutines: *goroutines,
 			Dir: filepath.Join(base, name), Progress: func(text string) {
 				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %s",
 					name, text)

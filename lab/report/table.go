@@ -3,26 +3,26 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/interlock-go/interlock/lab/fault"
 	"github.com/interlock-go/interlock/lab/run"
 )
 
 // Table writes the tables of docs/track-record.md.
 func Table(w io.Writer, all []*run.Report) {
-	fmt.Fprintln(w, "| backend | operations | grants | faults | leases lost | from that news to the next grant, at least | violations | as documented | not decided |")
+	fmt.Fprintln(w, "| backend | operations | grants | faults | leases lost "+
+		"| from that news to the next grant, at least | violations | as documented | not decided |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|")
 	var operations, grants, losses, disturbances, wrong int
-	names := []string{}
+	names := map[string]bool{}
 	for _, r := range all {
 		faults, documented, undecided, signal := 0, 0, 0, "–"
 		for name, n := range r.Faults {
 			faults += n
-			if !strings.Contains(","+strings.Join(names, ",")+",", ","+name+",") {
-				names = append(names, name)
-			}
+			names[name] = true
 		}
 		for _, v := range r.Verdicts {
 			documented, undecided = documented+v.Documented, undecided+v.Undecided
@@ -52,7 +52,7 @@ func Table(w io.Writer, all []*run.Report) {
 	fmt.Fprint(w, "\n| fault, how often, and the median until all go on |")
 	each(w, all, func(r *run.Report) string { return r.Backend })
 	fmt.Fprintln(w, "|---|"+strings.Repeat("---|", len(all)))
-	for _, name := range inOrder(names) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		fmt.Fprintf(w, "| `%s` |", name)
 		each(w, all, func(r *run.Report) string {
 			switch s := r.Recovery[name]; {
@@ -72,24 +72,4 @@ func each(w io.Writer, all []*run.Report, cell func(*run.Report) string) {
 		fmt.Fprintf(w, " %s |", cell(r))
 	}
 	fmt.Fprintln(w)
-}
-
-// inOrder is the names in the order of the table of faults, then the others.
-func inOrder(names []string) (sorted []string) {
-	left := map[string]bool{}
-	for _, n := range names {
-		left[n] = true
-	}
-	for _, f := range fault.All {
-		if left[f.Name] {
-			sorted = append(sorted, f.Name)
-			delete(left, f.Name)
-		}
-	}
-	for _, n := range names {
-		if left[n] {
-			sorted = append(sorted, n)
-		}
-	}
-	return sorted
 }

@@ -51,7 +51,6 @@ func startSQLite(w *World, t testing.TB) {
 func startFile(w *World, t testing.TB) {
 	dir := t.TempDir()
 	w.path("file:" + dir)
-	w.Stops = false // the kernel keeps the lock of a process that stands still
 }
 
 func startRedis(w *World, t testing.TB) {

@@ -62,8 +62,7 @@ type World struct {
 	// Left names what the backend has after the last client has gone, and all that lives for a time is over.
 	Left func() []string
 
-	Cells, Units, Stops bool // it has values, and semaphores; SIGSTOP of a client ends its lease
-	Processes           bool // clients may be in several processes
+	Cells, Units bool // it has values, and semaphores
 
 	t     *bench
 	delay []*atomic.Int64
@@ -98,7 +97,7 @@ func Start(name, dir string, clients int) (w *World, err error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
-	w = &World{Name: name, TTL: 2 * time.Second, Cells: true, Units: true, Stops: true, Processes: true,
+	w = &World{Name: name, TTL: 2 * time.Second, Cells: true, Units: true,
 		t: &bench{dir: dir}}
 	w.delay = make([]*atomic.Int64, clients)
 	for i := range w.delay {
