@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// caller is one call of Acquire, and later its lease, as observers are told of it. Nil, without observers: then it tells
-// nothing.
+// caller is one call of Acquire, and later its lease, as observers are told of it. Nil, without observers: then it
+// tells nothing.
 type caller struct {
 	ctx   context.Context // the user's
 	lock  *Lock

@@ -29,8 +29,7 @@ func (c *Client) cell(what, name string) cell {
 
 var errReserved = driver.Invalid(fmt.Errorf("names that begin with %q or %q are reserved", record.Overruns, record.Waits))
 
-// checkName reports why a name is refused. Behind a prefix that names begin with, none is none
-// too.
+// checkName reports why a name is refused. With a prefix, an empty name is no name either.
 func (c *Client) checkName(name string) error {
 	if name == "" {
 		return driver.CheckName("")

@@ -153,7 +153,7 @@ type inDeadlock struct{ Deadlock }
 func (b *inDeadlock) Error() string { return "deadlock: " + b.Deadlock.String() }
 func (b *inDeadlock) Unwrap() error { return ErrDeadlock }
 
-// beginWait is called when a wait begins, of a ticket, or of a goroutine that waits for another one's ticket. The
+// BeginWait is called when a wait begins, of a ticket, or of a goroutine that waits for another one's ticket. The
 // context that it returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is
 // called when the wait has ended.
 func (h holding) BeginWait(ctx context.Context, ticket string) (step context.Context, over func()) {

@@ -449,7 +449,8 @@ func TestAWaitIsSeenWithEachLeaseUntilThatEnds(t *testing.T) {
 	})
 }
 
-// Promise: a lock is named as a client can name it, of several clients of one backend by one that can, and as a whole if none can.
+// Promise: a lock is named as a client can name it, of several clients of one backend by one that can, and as a whole
+// if none can.
 func TestALockOutsideOfThePrefixHasItsWholeName(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
@@ -652,8 +653,8 @@ func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 	}
 }
 
-// Promise: a wait that fails to break a deadlock passes its place on to the goroutine behind it, as one does whose context
-// ends.
+// Promise: a wait that fails to break a deadlock passes its place on to the goroutine behind it, as one does whose
+// context ends.
 func TestThePlaceOfAWaitThatBreaksADeadlockIsPassedOn(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()

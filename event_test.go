@@ -131,7 +131,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// told is a short form of the events, without sessions and retries: the acquires are numbered in the order in which they come.
+// told is a short form of the events, without sessions and retries: the acquires are numbered in the order in which
+// they come.
 func (r *record) told() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

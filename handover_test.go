@@ -312,8 +312,8 @@ func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {
 	})
 }
 
-// Promise: who waits is served when the release of the last holder has come so far that its bound contexts have ended, also
-// if the one in between gave up as it was handed the lock.
+// Promise: who waits is served when the release of the last holder has come so far that its bound contexts have ended,
+// also if the one in between gave up as it was handed the lock.
 func TestNobodyIsServedDuringARelease(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		releasing := make(chan struct{})

@@ -222,7 +222,8 @@ func (a Admin) all(ctx context.Context, prefix string) ([]Queue, error) {
 	return all, nil
 }
 
-// Same reports whether o differs from q in times only, such as by a renewal. A pause that begins or ends is more than that.
+// Same reports whether o differs from q in times only, such as by a renewal. A pause that begins or ends is more than
+// that.
 func (q Queue) Same(o Queue) bool {
 	same := func(m, n Member) bool {
 		m.Since, m.Until, n.Since, n.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}

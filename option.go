@@ -123,8 +123,8 @@ func AtLeast(d time.Duration) Option {
 // lease is released, or a TTL later at most. [Election.Lead] stands again then. With [All] it bounds each
 // lock. An acquire that finds the lock held by its context ([Reentrant]) is bounded as that lease is.
 //
-// d is a millisecond to fifty years, and at least [AtLeast]. A lock that [ExpiresAfter] acquires has its end
-// already, and one that is [Sticky] is kept by the client: together with these AtMost is ErrInvalid. Goroutines of one process
+// d is a millisecond to fifty years, and at least [AtLeast]. A lock that [ExpiresAfter] acquires has its end already,
+// and one that is [Sticky] is kept by the client: together with these AtMost is ErrInvalid. Goroutines of one process
 // do not pass such a lock among themselves.
 func AtMost(d time.Duration) Option {
 	return func(c *lockConfig) {

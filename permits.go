@@ -49,8 +49,8 @@ func (c *Client) resize(ctx context.Context, op, name string, permits int64) err
 	return v.fail(op, err)
 }
 
-// capacitySet is the number of permits that is set for the name, after ErrMismatch. With none set it is the lock's own number,
-// if that would be no mismatch by now. 0: that is not why it is one.
+// CapacitySet is the number of permits that is set for the name, after ErrMismatch. With none set it is the lock's own
+// number, if that would be no mismatch by now. 0: that is not why it is one.
 func (h holding) CapacitySet(ctx context.Context) (capacity int64, set bool, err error) {
 	own := &h.lock.cfg
 	if own.Kind != driver.Semaphore {

@@ -67,7 +67,8 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 	}
 }
 
-// A program whose own number is set, or for which none is set any more, just after another one was in its way, is served by its own.
+// A program whose own number is set, or for which none is set any more, just after another one was in its way, is
+// served by its own.
 func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 	for how, change := range map[string]func(member) error{
 		"set":   func(m member) error { return m.Admin().SetPermits(ctx, "s", 5) },
@@ -101,8 +102,8 @@ func TestTheOwnNumberIsSetInBetween(t *testing.T) {
 	}
 }
 
-// A program whose own number counts again, since the one that was set was unset and others have come who say the same, is served,
-// whatever it has asked for in between.
+// A program whose own number counts again, since the one that was set was unset and others have come who say the same,
+// is served, whatever it has asked for in between.
 func TestTheOwnNumberCountsAgain(t *testing.T) {
 	for method, call := range map[string]int{"Follow": 1, "Join": 2} {
 		simulated(t, both(func(t *testing.T, a, b member) {
@@ -127,8 +128,8 @@ func TestTheOwnNumberCountsAgain(t *testing.T) {
 	}
 }
 
-// A refusal that lasts, and that the queue does not explain, is an error soon: a number was set at members of a quorum, which shows
-// none.
+// A refusal that lasts, and that the queue does not explain, is an error soon: a number was set at members of a quorum,
+// which shows none.
 func TestAMismatchThatNothingExplains(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})

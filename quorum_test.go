@@ -72,8 +72,8 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 	})
 }
 
-// Promise: what a majority cannot carry is refused at once, whoever asks for it, with what to do instead, and leaves nothing
-// behind.
+// Promise: what a majority cannot carry is refused at once, whoever asks for it, with what to do instead, and leaves
+// nothing behind.
 func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		clients, _ := members(t, []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()})

@@ -73,7 +73,8 @@ func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 	}
 }
 
-// What has no time left to ask, such as a lock of All whose other locks have taken it all, says that the backend was away.
+// What has no time left to ask, such as a lock of All whose other locks have taken it all, says that the backend was
+// away.
 func TestAWaitThatIsOverAtOnceTellsOfAnAbsentBackend(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a := join(t, memlock.NewWorld())
@@ -190,7 +191,8 @@ func init() {
 	})
 }
 
-// A server that says that it is not ready is asked again, for some seconds and not beyond the context; the error is what it said.
+// A server that says that it is not ready is asked again, for some seconds and not beyond the context; the error is
+// what it said.
 func TestOpenWaitsForAServerThatIsNotReady(t *testing.T) {
 	for _, c := range []struct {
 		name        string

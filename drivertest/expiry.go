@@ -166,7 +166,8 @@ var _ = rules.Add(rule{Name: "WhatHasEndedIsNotRenewed", Exclusive: true, Says: 
 	t.stands(b.driver, "q", nil, nil)
 })
 
-// Neither a renewal that does not name a ticket nor an eviction gives it more time, also if the Join of the evicted one is repeated.
+// Neither a renewal that does not name a ticket nor an eviction gives it more time, also if the Join of the evicted one
+// is repeated.
 var _ = rules.Add(rule{Name: "NothingIsProlonged", Exclusive: true, Says: []string{
 	"A ticket of this session that is not in known is not extended, and is reported as Stray",
 	"An evicted ticket that is held is not renewed any more",

@@ -145,7 +145,8 @@ func (t *trial) inTime(d driver.Driver, end driver.Instant) {
 	}
 }
 
-// okBefore fails the rule if there is an error of what was to be done before an instant, unless it came too late for that.
+// okBefore fails the rule if there is an error of what was to be done before an instant, unless it came too late for
+// that.
 func (t *trial) okBefore(d driver.Driver, end driver.Instant, err error, what string, args ...any) {
 	if err != nil {
 		t.inTime(d, end)

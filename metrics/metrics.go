@@ -7,8 +7,8 @@
 //	}
 //	http.Handle("/metrics", locks)
 //
-// It needs nothing but the standard library. A program that uses OpenTelemetry takes package otelinterlock, which has the
-// same figures with the same names. docs/telemetry.md lists them, and what they cost.
+// It needs nothing but the standard library. A program that uses OpenTelemetry takes package otelinterlock, which has
+// the same figures with the same names. docs/telemetry.md lists them, and what they cost.
 package metrics
 
 import (

@@ -149,8 +149,8 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
-// A real Prometheus has an answer to each expression of the dashboard, reads the alert rules, and has alerts of a loss and
-// of an overrun.
+// A real Prometheus has an answer to each expression of the dashboard, reads the alert rules, and has alerts of a loss
+// and of an overrun.
 func TestTheDashboardAndTheRulesFitPrometheus(t *testing.T) {
 	t.Parallel()
 	page, lose := program(t)
@@ -168,8 +168,8 @@ func TestTheDashboardAndTheRulesFitPrometheus(t *testing.T) {
 	}
 }
 
-// Each metric that the dashboard and the rules name is one that there is, and each that there is, is in one of them and in
-// the documents.
+// Each metric that the dashboard and the rules name is one that there is, and each that there is, is in one of them and
+// in the documents.
 func TestTheDashboardNamesWhatThereIs(t *testing.T) {
 	url, _ := program(t)
 	answer, err := http.Get(url)

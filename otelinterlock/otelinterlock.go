@@ -10,10 +10,10 @@
 // context that the lock was acquired with, and siblings of what is done under the lock. A lease has its span
 // when it has ended; how old those are that are held is a metric.
 //
-// Telemetry breaks no lock. A panic of OpenTelemetry goes to [otel.Handle]. Spans are ended by a goroutine of their own, so
-// that an exporter that blocks delays nothing but spans: then at most 1,024 wait, and others are dropped, which
-// otel.Handle is told. Metrics are only counted when a lock is used, and miss nothing. docs/telemetry.md lists names, units,
-// attributes and costs. Programs without OpenTelemetry take package metrics.
+// Telemetry breaks no lock. A panic of OpenTelemetry goes to [otel.Handle]. Spans are ended by a goroutine of their
+// own, so that an exporter that blocks delays nothing but spans: then at most 1,024 wait, and others are dropped, which
+// otel.Handle is told. Metrics are only counted when a lock is used, and miss nothing. docs/telemetry.md lists names,
+// units, attributes and costs. Programs without OpenTelemetry take package metrics.
 package otelinterlock
 
 import (

@@ -19,8 +19,8 @@ const mostStreams = 200
 // sign is the time between two signs of life of a stream.
 const sign = 15 * time.Second
 
-// apiEvents streams states: with name= of one lock, when it has changed, else of the locks that the query chooses, once a
-// second at most. With brief= only their times are sent: a page that shows them is asked for again.
+// apiEvents streams states: with name= of one lock, when it has changed, else of the locks that the query chooses, once
+// a second at most. With brief= only their times are sent: a page that shows them is asked for again.
 func (h *Handler) apiEvents(w http.ResponseWriter, r *http.Request, wants want) {
 	name, brief := r.URL.Query().Get("name"), r.URL.Query().Get("brief") != ""
 	h.stream(w, r, brief, func(ctx context.Context) iter.Seq2[any, error] {
@@ -94,8 +94,8 @@ func (h *Handler) list(ctx context.Context, wants want) iter.Seq2[any, error] {
 	}
 }
 
-// follow looks at a lock once a second at most. It yields what has changed, and with brief each look, since the time that is
-// left of a lease changes with each renewal; an error while the backend does not answer.
+// follow looks at a lock once a second at most. It yields what has changed, and with brief each look, since the time
+// that is left of a lease changes with each renewal; an error while the backend does not answer.
 func (h *Handler) follow(ctx context.Context, name string, brief bool) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		var last *interlock.Queue

@@ -7,8 +7,8 @@
 //
 // The command interlock ui serves it on a port of its own.
 //
-// It shows who holds and who waits, a lock with its queue and its last grants, who waits for whom, the longest waits, what
-// is stored, and what Check finds. It changes something only with [Config].AllowChanges.
+// It shows who holds and who waits, a lock with its queue and its last grants, who waits for whom, the longest waits,
+// what is stored, and what Check finds. It changes something only with [Config].AllowChanges.
 //
 // # What it costs
 //
@@ -48,8 +48,8 @@ type Config struct {
 	// AllowChanges lets visitors revoke, evict, set a latch and delete a value.
 	AllowChanges bool
 
-	// Token lets one browser in, which opens the page with ?token= once, and gets a cookie for it. Programs send it with
-	// each request, as "Authorization: Bearer". It has to be long and random.
+	// Token lets one browser in, which opens the page with ?token= once, and gets a cookie for it. Programs send it
+	// with each request, as "Authorization: Bearer". It has to be long and random.
 	Token string
 
 	// Password lets visitors in who give it, with any user name, when their browser asks (HTTP Basic); programs send it
@@ -77,8 +77,8 @@ type Page struct {
 	// Main writes the middle of the page, as HTML.
 	Main func(w io.Writer, r *http.Request) error
 
-	// News returns a channel that is closed at the next change. The page shows itself anew then, five times a second at most,
-	// and once a second at least. Nil: it never does.
+	// News returns a channel that is closed at the next change. The page shows itself anew then, five times a second at
+	// most, and once a second at least. Nil: it never does.
 	News func() <-chan struct{}
 
 	// Below serves what is below the page, such as /demo/change, where it sees /change. Nil: nothing is.
@@ -180,8 +180,8 @@ func (h *Handler) Record(ctx context.Context, every time.Duration) {
 // patience is how long a page waits for the backend.
 const patience = 5 * time.Second
 
-// patiently bounds how long a page waits. Once one has waited in vain, all others wait for a tenth of that time, during twice
-// that time.
+// patiently bounds how long a page waits. Once one has waited in vain, all others wait for a tenth of that time, during
+// twice that time.
 func patiently[T any](ctx context.Context, h *Handler, read func(context.Context) (T, error)) (T, error) {
 	limit := patience
 	if time.Now().UnixNano()-h.silent.Load() < int64(2*patience) {

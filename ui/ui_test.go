@@ -227,8 +227,8 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 }
 
-// Promise: what turns the direction of a text around is shown, and escaped for programs, and the name that is shown is the
-// one to be typed.
+// Promise: what turns the direction of a text around is shown, and escaped for programs, and the name that is shown is
+// the one to be typed.
 func TestDirectionsAreShown(t *testing.T) {
 	w := serve(t, Config{AllowChanges: true})
 	name := "imports\u202egnp.exe"
@@ -245,8 +245,8 @@ func TestDirectionsAreShown(t *testing.T) {
 	w.want(303, "POST", "/change", url.Values{"do": {"evict"}, "name": {name}, "id": {lease.ID()}, "confirm": {"imports·gnp.exe"}})
 }
 
-// Promise: while the backend does not answer, a stream says so, of all locks and of one, and goes on afterwards; a page is an
-// error that loads itself again, and does not wait as long as the first one has.
+// Promise: while the backend does not answer, a stream says so, of all locks and of one, and goes on afterwards; a page
+// is an error that loads itself again, and does not wait as long as the first one has.
 func TestAnOutageIsSaidByStreams(t *testing.T) {
 	for _, query := range []string{"brief=1", "name=a", "name=a&brief=1"} {
 		t.Run(query, func(t *testing.T) {

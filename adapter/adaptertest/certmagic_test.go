@@ -242,8 +242,8 @@ func TestCertMagicTakesALostLockAgain(t *testing.T) {
 	})
 }
 
-// Promise: Unlock releases though its context has ended, says that the lock was lost, and lets the same lock be unlocked
-// again, as CertMagic does when the process ends.
+// Promise: Unlock releases though its context has ended, says that the lock was lost, and lets the same lock be
+// unlocked again, as CertMagic does when the process ends.
 func TestCertMagicUnlocksAtTheEndOfTheProcess(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		c, other := open(t, url), open(t, url)

@@ -161,8 +161,8 @@ func TestClientGoReplacesTheRecordThatItHasSeen(t *testing.T) {
 	})
 }
 
-// Promise: a candidate sees each renewal, though the times of the record are of whole seconds, and no renewal where there
-// is none.
+// Promise: a candidate sees each renewal, though the times of the record are of whole seconds, and no renewal where
+// there is none.
 func TestClientGoSeesRenewalsWithinASecond(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		ctx := t.Context()

@@ -49,8 +49,8 @@ func table(c *interlock.Client, l cron.Logger, job cron.Job, opts ...interlock.O
 	return t.Entry(t.Schedule(cron.Every(time.Hour), job)).WrappedJob
 }
 
-// Promise: the instance that has the lock runs the job; another does not wait for it, skips the run and says so, also when
-// the job has ended, within the time of AtLeast.
+// Promise: the instance that has the lock runs the job; another does not wait for it, skips the run and says so, also
+// when the job has ended, within the time of AtLeast.
 func TestCronRunsAJobOnOneInstanceThoughClocksDiffer(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		f, began, end := blocking()

@@ -303,7 +303,8 @@ func init() {
 	}
 }
 
-// Promise: an instance that stood still while another began to lead does not take itself for the leader when it goes on.
+// Promise: an instance that stood still while another began to lead does not take itself for the leader when it goes
+// on.
 func TestGocronStoppedLeaderDoesNotLeadWhenItGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		p, said := begin(t, "elector", url)

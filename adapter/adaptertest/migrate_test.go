@@ -101,8 +101,8 @@ func openMigrator(t *testing.T, path string, run func() error) migrator {
 	return m
 }
 
-// Promise: of processes that migrate at once, one does, and the others then find nothing left to do. None asks for the lock
-// of the database while another has it: it cannot give up waiting for it, and get it after all.
+// Promise: of processes that migrate at once, one does, and the others then find nothing left to do. None asks for the
+// lock of the database while another has it: it cannot give up waiting for it, and get it after all.
 func TestMigrateRunsEachMigrationOnce(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		const instances = 3

@@ -156,8 +156,8 @@ func TestStateIsLockedOnceByManyAtATime(t *testing.T) {
 	})
 }
 
-// Promise: the holder alone writes a locked state, with the token of its lock. A client whose lock has ended is refused, and
-// one that asks for no lock writes a state that is not locked.
+// Promise: the holder alone writes a locked state, with the token of its lock. A client whose lock has ended is
+// refused, and one that asks for no lock writes a state that is not locked.
 func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		s := &states{bodies: map[string]string{}}
@@ -188,8 +188,8 @@ func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
 	})
 }
 
-// Promise: UNLOCK without an ID, which force-unlock sends, is for those whom the server allows it. The next client gets the
-// lock when the context of a write that was under way has ended.
+// Promise: UNLOCK without an ID, which force-unlock sends, is for those whom the server allows it. The next client gets
+// the lock when the context of a write that was under way has ended.
 func TestStateIsUnlockedByForceOnlyIfAllowed(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		s := &states{bodies: map[string]string{}}
@@ -227,8 +227,8 @@ func TestStateIsUnlockedByForceOnlyIfAllowed(t *testing.T) {
 	})
 }
 
-// Promise: a lock whose client is gone ends with its time. A write of the holder begins that anew, through any server, and
-// the server that has given the lock does not end it sooner.
+// Promise: a lock whose client is gone ends with its time. A write of the holder begins that anew, through any server,
+// and the server that has given the lock does not end it sooner.
 func TestStateIsLockedForItsTimeFromTheLastWrite(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		s := &states{bodies: map[string]string{}}
@@ -315,8 +315,8 @@ func TestStateShowsTheLockOfAnotherProgram(t *testing.T) {
 	})
 }
 
-// Promise: the lock of another program keeps out every write, and no client ends or prolongs it, also one that has a fixed
-// end as those of Terraform have.
+// Promise: the lock of another program keeps out every write, and no client ends or prolongs it, also one that has a
+// fixed end as those of Terraform have.
 func TestStateIsNotWrittenUnderTheLockOfAnotherProgram(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		allow := statelock.AllowForce(func(*http.Request) bool { return true })

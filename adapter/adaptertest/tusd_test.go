@@ -128,7 +128,8 @@ func written(t *testing.T, folder, id, text string) {
 	}))
 }
 
-// Promise: a client whose connection hangs on one server goes on at another one, which has the first one end its request.
+// Promise: a client whose connection hangs on one server goes on at another one, which has the first one end its
+// request.
 func TestTusdGoesOnAtAnotherServerThoughTheFirstHangs(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		folder := t.TempDir()
@@ -288,7 +289,8 @@ func TestTusdAsksTheHolderToUnlock(t *testing.T) {
 	})
 }
 
-// Promise: each request that waits has the holder of that time unlock, one after the other, and the last one is not asked.
+// Promise: each request that waits has the holder of that time unlock, one after the other, and the last one is not
+// asked.
 func TestTusdAsksEachHolder(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		const requests = 4
@@ -345,8 +347,8 @@ func TestTusdAsksNoRequestThatNoneWaitsFor(t *testing.T) {
 	})
 }
 
-// Promise: a request that waits for too long is told so in tusd's words, and leaves no place in the line. IDs that make no
-// name of a lock have locks, too.
+// Promise: a request that waits for too long is told so in tusd's words, and leaves no place in the line. IDs that make
+// no name of a lock have locks, too.
 func TestTusdGivesUpInTime(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		c := open(t, url)

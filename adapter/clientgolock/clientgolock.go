@@ -97,8 +97,9 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return l.set(version, err)
 }
 
-// Update replaces the record that this Lock has read or written last. IsConflict if it is another by now. Another error,
-// such as one of the context, leaves open whether the record was replaced; an Update is IsConflict then, until Get.
+// Update replaces the record that this Lock has read or written last. IsConflict if it is another by now. Another
+// error, such as one of the context, leaves open whether the record was replaced; an Update is IsConflict then, until
+// Get.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	seen := l.version.Load()
 	if seen == 0 {

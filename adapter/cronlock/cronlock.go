@@ -21,9 +21,9 @@ import (
 // instance. Jobs of cron have no names: give each a wrapper of its own. Make it the last of the chain if the job is a
 // Func.
 //
-// The log is told "skip" for information if another has the lock (error wraps [interlock.ErrBusy]), and as an error if that
-// is not known, such as [interlock.ErrUnavailable]; and "lock lost" as an error, after the job, if it worked without
-// the lock at last. Without a log, nil, it is told to [cron.DefaultLogger].
+// The log is told "skip" for information if another has the lock (error wraps [interlock.ErrBusy]), and as an error if
+// that is not known, such as [interlock.ErrUnavailable]; and "lock lost" as an error, after the job, if it worked
+// without the lock at last. Without a log, nil, it is told to [cron.DefaultLogger].
 //
 // The clocks of the instances differ, and cron starts a job on each by its own. [interlock.AtLeast] keeps the other
 // instances out although the job has ended: for longer than clocks differ, and for less than the time between two runs.

@@ -70,8 +70,8 @@ func (e *Elector) begin() (leading context.Context, done func(), err error) {
 	return nil, nil, fmt.Errorf("election %q: this instance does not lead: %w", e.name, interlock.ErrBusy)
 }
 
-// Bind returns the function for [gocron.NewTask]: f, with a context that also ends with the leadership, and that carries
-// the lease ([interlock.LeaseFrom]). The run fails if the leadership was lost.
+// Bind returns the function for [gocron.NewTask]: f, with a context that also ends with the leadership, and that
+// carries the lease ([interlock.LeaseFrom]). The run fails if the leadership was lost.
 //
 // [gocron.NewTask]: https://pkg.go.dev/github.com/go-co-op/gocron/v2#NewTask
 func (e *Elector) Bind(f func(context.Context) error) func(context.Context) error {

@@ -43,8 +43,8 @@ func New(c *interlock.Client, name string, opts ...interlock.Option) *Job {
 // A scheduler with an Elector asks for no lock.
 func (j *Job) Option() gocron.JobOption { return gocron.WithDistributedJobLocker(locker{j}) }
 
-// Bind returns the function for [gocron.NewTask]: f, with a context that also ends when the lock is lost, and that carries
-// the lease ([interlock.LeaseFrom]). The run fails then, as it does without a lock. gocron gives other
+// Bind returns the function for [gocron.NewTask]: f, with a context that also ends when the lock is lost, and that
+// carries the lease ([interlock.LeaseFrom]). The run fails then, as it does without a lock. gocron gives other
 // functions no context of the lock.
 func (j *Job) Bind(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {

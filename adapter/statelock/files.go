@@ -22,10 +22,11 @@ import (
 // MaxState is how many bytes a state of Files has at most.
 const MaxState = 64 << 20
 
-// Files keeps states in a folder, for [New]: a state is a file that its user alone can read, such as network%2Fprod.tfstate
-// for the path /network/prod. The one before it is beside it (.backup), and so is the largest token that it has seen
-// (.fence): a write that comes after one of a later holder is refused, also if its server was stopped meanwhile. Several
-// servers of one machine may share the folder. Its file system must tell upper case from lower.
+// Files keeps states in a folder, for [New]: a state is a file that its user alone can read, such as
+// network%2Fprod.tfstate for the path /network/prod. The one before it is beside it (.backup), and so is the largest
+// token that it has seen (.fence): a write that comes after one of a later holder is refused, also if its server was
+// stopped meanwhile. Several servers of one machine may share the folder. Its file system must tell upper case from
+// lower.
 type Files struct{ dir string }
 
 // NewFiles makes the folder if there is none. It is an error if other users may write in it, or read it.
@@ -45,8 +46,8 @@ func NewFiles(dir string) (*Files, error) {
 	return &Files{dir: dir}, nil
 }
 
-// ServeHTTP answers GET and HEAD with the state, or 404; POST and PUT replace it, DELETE removes it: 200. A write that is
-// stale is refused with 409. A body that has changed on its way (Content-MD5) is one of 400, a longer one than
+// ServeHTTP answers GET and HEAD with the state, or 404; POST and PUT replace it, DELETE removes it: 200. A write that
+// is stale is refused with 409. A body that has changed on its way (Content-MD5) is one of 400, a longer one than
 // [MaxState] of 413, and an error of the folder of 500.
 func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := url.QueryEscape(strings.Trim(r.URL.Path, "/")) + ".tfstate"

@@ -48,8 +48,8 @@ func (s *state) holder(ctx context.Context) (*holder, error) {
 	return h, err
 }
 
-// decide has act answer for the holder as it is now, and again if that has changed meanwhile: an error that wraps ErrLost
-// or ErrBusy.
+// decide has act answer for the holder as it is now, and again if that has changed meanwhile: an error that wraps
+// ErrLost or ErrBusy.
 func (s *state) decide(ctx context.Context, act func(*holder) (answer, error)) answer {
 	for {
 		h, err := s.holder(ctx)

@@ -41,8 +41,8 @@ const fiftyYears = 50 * 365 * 24 * time.Hour
 type Option func(*Handler)
 
 // AllowForce lets UNLOCK with an empty body end the lock, if the function returns true. Terraform's force-unlock sends
-// such a request. Without this option it is refused: any client could do it by mistake. The lock passes on one TTL of the
-// client later, when no server goes on with a write of the holder.
+// such a request. Without this option it is refused: any client could do it by mistake. The lock passes on one TTL of
+// the client later, when no server goes on with a write of the holder.
 func AllowForce(allow func(*http.Request) bool) Option { return func(h *Handler) { h.force = allow } }
 
 // New returns a Handler. The lock of a state is the mutex with the name prefix/path, of the path of the request, or

@@ -1,4 +1,5 @@
-// Package synclock makes a [sync.Locker] of a lock, for code that takes one, and has no place for a context or an error:
+// Package synclock makes a [sync.Locker] of a lock, for code that takes one, and has no place for a context or an
+// error:
 //
 //	changed := sync.NewCond(synclock.New(client, "cache", func(err error) { log.Fatal(err) }))
 //

@@ -44,9 +44,9 @@ func New(c *interlock.Client, prefix string, opts ...interlock.Option) *Locker {
 	return &Locker{client: c, prefix: prefix, opts: opts}
 }
 
-// Wrap returns a handler which gives the bodies of requests to h as long as their locks are held. tusd is told of a loss,
-// and ends its request: a server that stood still would write first what it has received meanwhile, behind what another
-// server has written. What h had read before is written all the same.
+// Wrap returns a handler which gives the bodies of requests to h as long as their locks are held. tusd is told of a
+// loss, and ends its request: a server that stood still would write first what it has received meanwhile, behind what
+// another server has written. What h had read before is written all the same.
 func (l *Locker) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := &body{ReadCloser: r.Body}
@@ -124,8 +124,8 @@ func (l *lock) wait(ctx context.Context) (*interlock.Lease, error) {
 	return l.mutex.Acquire(ctx)
 }
 
-// ask revokes each holder until ctx ends. A holder that this finds may be the request that it asks for, which has stopped
-// to wait: it is revoked if others wait, as they would do.
+// ask revokes each holder until ctx ends. A holder that this finds may be the request that it asks for, which has
+// stopped to wait: it is revoked if others wait, as they would do.
 func (l *lock) ask(ctx context.Context) {
 	asked := ""
 	for q, err := range l.admin.Follow(ctx, l.mutex.Name()) {

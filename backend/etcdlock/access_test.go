@@ -240,8 +240,8 @@ func TestLocksArePassedOnThoughTheDatabaseIsFull(t *testing.T) {
 	})
 }
 
-// Promise: a lock that cannot be granted while the database is full fails no heartbeat: the client keeps what it holds. It is
-// granted when there is room again.
+// Promise: a lock that cannot be granted while the database is full fails no heartbeat: the client keeps what it holds.
+// It is granted when there is room again.
 func TestAGrantThatFindsNoRoomWaitsForIt(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {

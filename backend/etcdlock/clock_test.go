@@ -18,9 +18,9 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Promise: a wall clock that is set, be it of the leader, of another member, of a holder or of a waiter, ends no lock, lets
-// no second one hold, and keeps no lock of a dead client. Before 3.5, a leader whose clock is set back after the last
-// heartbeat keeps such a lock, and the next leader does not.
+// Promise: a wall clock that is set, be it of the leader, of another member, of a holder or of a waiter, ends no lock,
+// lets no second one hold, and keeps no lock of a dead client. Before 3.5, a leader whose clock is set back after the
+// last heartbeat keeps such a lock, and the next leader does not.
 func TestWallClocksThatAreSet(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {

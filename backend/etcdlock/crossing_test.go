@@ -17,8 +17,9 @@ import (
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
-// Promise: whatever goroutines of a few clients do at the same time, with locks below each other too, with callers that try, or
-// give up at any moment: one at a time holds a lock, its token is larger than the one before, and nothing is left behind.
+// Promise: whatever goroutines of a few clients do at the same time, with locks below each other too, with callers that
+// try, or give up at any moment: one at a time holds a lock, its token is larger than the one before, and nothing is
+// left behind.
 func TestManyLocksAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {

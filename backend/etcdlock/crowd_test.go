@@ -146,7 +146,8 @@ func (c *crowd) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// Promise: a hand-off, and to come to wait, cost the same in a short and in a long line. ETCDLOCK_WAITERS makes it longer.
+// Promise: a hand-off, and to come to wait, cost the same in a short and in a long line. ETCDLOCK_WAITERS makes it
+// longer.
 func TestAHandOffCostsTheSameInACrowd(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {

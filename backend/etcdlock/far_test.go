@@ -20,8 +20,8 @@ import (
 	"github.com/interlock-go/interlock/internal/etcdtest"
 )
 
-// long is a queue that is taken for a very long one. Its last ticket has the lowest key, so that the sample for it is of tickets
-// with the next keys, and those right in front of it have the highest ones.
+// long is a queue that is taken for a very long one. Its last ticket has the lowest key, so that the sample for it is
+// of tickets with the next keys, and those right in front of it have the highest ones.
 type long struct {
 	*testing.T
 	s     *store
@@ -89,8 +89,8 @@ func (l *long) watched() (i int, inFront bool) {
 	return i, created != 0
 }
 
-// Promise: no server sorts a very long queue for a newcomer. When the ticket has left that it watches, it is sorted once, also if that
-// one held and left the next ones in front: nobody is granted who has others in front.
+// Promise: no server sorts a very long queue for a newcomer. When the ticket has left that it watches, it is sorted
+// once, also if that one held and left the next ones in front: nobody is granted who has others in front.
 func TestAVeryLongQueueIsSortedForAWaiterOnce(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		for _, held := range []bool{true, false} {
@@ -145,7 +145,8 @@ func TestAVeryLongQueueIsSortedForAWaiterOnce(t *testing.T) {
 	})
 }
 
-// Promise: who finds no ticket in front of it in the sample, since all of that have come later, watches another one that is.
+// Promise: who finds no ticket in front of it in the sample, since all of that have come later, watches another one
+// that is.
 func TestASampleOfLaterTicketsIsNotWatched(t *testing.T) {
 	t.Parallel()
 	l := newLong(t, etcdtest.Of(etcdtest.Installed))
@@ -166,7 +167,8 @@ func TestASampleOfLaterTicketsIsNotWatched(t *testing.T) {
 	}
 }
 
-// Promise: no server sorts a very long queue for a Join that is repeated, also if no ticket in front of it has a later key.
+// Promise: no server sorts a very long queue for a Join that is repeated, also if no ticket in front of it has a later
+// key.
 func TestARepeatedJoinSortsNoVeryLongQueue(t *testing.T) {
 	t.Parallel()
 	for _, begins := range []string{"0", "ffff"} {
@@ -208,8 +210,8 @@ func TestAShortQueueAboveALongOneIsShort(t *testing.T) {
 	}
 }
 
-// Promise: a writer that needs less than all by now is granted beside readers, though a reader is in front of it when the ticket has
-// left that it has watched.
+// Promise: a writer that needs less than all by now is granted beside readers, though a reader is in front of it when
+// the ticket has left that it has watched.
 func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 	t.Parallel()
 	l := &long{T: t, s: storeTo(t, lent(t))}
@@ -238,7 +240,8 @@ func TestAFarWriterThatWantsLessIsGrantedBesideReaders(t *testing.T) {
 	}
 }
 
-// Promise: a ticket of another kind is refused, also where the first keys of a long queue are of other queues, or of other programs.
+// Promise: a ticket of another kind is refused, also where the first keys of a long queue are of other queues, or of
+// other programs.
 func TestAMismatchIsFoundBehindOtherKeys(t *testing.T) {
 	t.Parallel()
 	server := lent(t)
@@ -265,8 +268,8 @@ func TestAMismatchIsFoundBehindOtherKeys(t *testing.T) {
 	}
 }
 
-// Promise: the writers of a very long line are served in their order, each alone, though readers and other programs stand between them,
-// some give up, and the session of some ends.
+// Promise: the writers of a very long line are served in their order, each alone, though readers and other programs
+// stand between them, some give up, and the session of some ends.
 func TestAVeryLongLineIsServedInItsOrder(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		server := etcdtest.Start(t, of)

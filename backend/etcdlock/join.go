@@ -62,8 +62,8 @@ func (s *store) join(ctx context.Context, j exchange.Join, of *shared) (st excha
 	return st, err
 }
 
-// newcomer notes what a transaction says that has made the key of a ticket. If that is not the whole line, it reads the front
-// of it, and the ticket once more: that may have been removed since, and those in front may have left.
+// newcomer notes what a transaction says that has made the key of a ticket. If that is not the whole line, it reads the
+// front of it, and the ticket once more: that may have been removed since, and those in front may have left.
 func (l *look) newcomer(ctx context.Context, t *ticket, got *clientv3.TxnResponse) (err error) {
 	read := func(i int) *pb.RangeResponse { return got.Responses[i].GetResponseRange() }
 	s, q := l.s, l.of(t.queue)

@@ -205,7 +205,8 @@ func readMark(all kvs) (m keys.Mark) {
 	return m
 }
 
-// step is how what a queue keeps is written. The number of permits stands in a step before all others, which adds nothing.
+// step is how what a queue keeps is written. The number of permits stands in a step before all others, which adds
+// nothing.
 type step struct {
 	keys.Step
 	Number *keys.Number `json:"number,omitempty"`

@@ -32,8 +32,8 @@ func TestANumberOfAnotherClusterGrantsNobody(t *testing.T) {
 	}
 }
 
-// Promise: a heartbeat finds out once for all tickets of a queue who was held when a number was set; and once and for all
-// that nobody can find it out any more.
+// Promise: a heartbeat finds out once for all tickets of a queue who was held when a number was set; and once and for
+// all that nobody can find it out any more.
 func TestAHeartbeatFindsOutOnceWhoWasHeld(t *testing.T) {
 	p := newPermits(t)
 	var refs []*exchange.Ref
@@ -73,8 +73,8 @@ func filled(t *testing.T, s *store) {
 	}
 }
 
-// Promise: what cannot be written of a number of permits, since the database is full, fails no heartbeat: the client keeps what it
-// holds.
+// Promise: what cannot be written of a number of permits, since the database is full, fails no heartbeat: the client
+// keeps what it holds.
 func TestANumberInAFullDatabaseFailsNoHeartbeat(t *testing.T) {
 	for name, test := range map[string]func(p *permits, other *exchange.Ref){
 		"who was held is not known": func(p *permits, other *exchange.Ref) {
@@ -117,7 +117,8 @@ func TestANumberInAFullDatabaseFailsNoHeartbeat(t *testing.T) {
 	}
 }
 
-// Promise: a grant that cannot be written fails no heartbeat: the client keeps what it holds, and is granted at the next one.
+// Promise: a grant that cannot be written fails no heartbeat: the client keeps what it holds, and is granted at the
+// next one.
 func TestAGrantThatFailsFailsNoHeartbeat(t *testing.T) {
 	p := newPermits(t)
 	other, first, next := p.other(), p.join(2, 2, exchange.Held), p.join(2, 2, exchange.Waiting)
@@ -132,8 +133,8 @@ func TestAGrantThatFailsFailsNoHeartbeat(t *testing.T) {
 	p.beat(exchange.Held, other, next)
 }
 
-// Promise: a key that cannot be read fails no heartbeat: who holds keeps that, and of those that wait for this lock nothing is said. A look
-// that is about nothing else says why.
+// Promise: a key that cannot be read fails no heartbeat: who holds keeps that, and of those that wait for this lock
+// nothing is said. A look that is about nothing else says why.
 func TestAKeyThatCannotBeReadFailsNoHeartbeat(t *testing.T) {
 	p := newPermits(t)
 	other := p.other()
@@ -167,8 +168,8 @@ func TestAKeyThatCannotBeReadFailsNoHeartbeat(t *testing.T) {
 	}
 }
 
-// Promise: who gives up before it has heard that it holds takes nothing away from the next one: that is told how the holder before both
-// has ended.
+// Promise: who gives up before it has heard that it holds takes nothing away from the next one: that is told how the
+// holder before both has ended.
 func TestWhoHasNotHeardOfItsGrantInheritsNothing(t *testing.T) {
 	for name, number := range map[string]int64{"no number is set": 0, "one is set": 2} {
 		for _, gone := range []string{"the answer", "the event", "that of its Join"} {
@@ -193,7 +194,8 @@ func TestWhoHasNotHeardOfItsGrantInheritsNothing(t *testing.T) {
 	}
 }
 
-// Promise: a holder that has not all permits, by the number that is in force when it leaves, ends nothing that others inherit.
+// Promise: a holder that has not all permits, by the number that is in force when it leaves, ends nothing that others
+// inherit.
 func TestWhoHasNotAllPermitsEndsNothing(t *testing.T) {
 	p := newPermits(t)
 	first := p.join(2, 2, exchange.Held)
@@ -235,8 +237,8 @@ func TestAWaiterThatIsNotNotedYetHearsOfTheNumber(t *testing.T) {
 	}
 }
 
-// Promise: who holds by a number that got lost, since its key cannot be read, stays when tokens are raised, when others join, and when a number is
-// set again.
+// Promise: who holds by a number that got lost, since its key cannot be read, stays when tokens are raised, when others
+// join, and when a number is set again.
 func TestWhoHoldsByANumberThatIsLostStays(t *testing.T) {
 	p := newPermits(t)
 	first := p.join(3, 3, exchange.Held)
@@ -254,7 +256,8 @@ func TestWhoHoldsByANumberThatIsLostStays(t *testing.T) {
 	p.shows(2, true, true)
 }
 
-// Promise: a holder that gives back some of its permits holds the others, also where nobody else knows that it was held.
+// Promise: a holder that gives back some of its permits holds the others, also where nobody else knows that it was
+// held.
 func TestAHolderThatShrinksHoldsTheRest(t *testing.T) {
 	p := newPermits(t)
 	first, second := p.join(2, 4, exchange.Held), p.join(2, 4, exchange.Held)

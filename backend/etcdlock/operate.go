@@ -115,11 +115,11 @@ func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Rai
 // Clock is never called: RaiseAll needs none.
 func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
 
-// The number of permits stands in the key of the floor, which is read with the line whatever the kind of a ticket is: so
-// number and line are of one revision, and who wants a mutex sees the number, too. Who was held when it was set is found
-// out after that, from the history of the queue: nothing but the number has changed at that revision. Whoever finds that
-// this was not done does it, with the same result. If the history was compacted before, it stays open who was held: none
-// of these counts as a holder for others, and none is removed as a waiter.
+// The number of permits stands in the key of the floor, which is read with the line whatever the kind of a ticket is:
+// so number and line are of one revision, and who wants a mutex sees the number, too. Who was held when it was set is
+// found out after that, from the history of the queue: nothing but the number has changed at that revision. Whoever
+// finds that this was not done does it, with the same result. If the history was compacted before, it stays open who
+// was held: none of these counts as a holder for others, and none is removed as a waiter.
 
 // Resize sets a number of permits, or takes it back. It is in force from the first change on. The others,
 // which say who was held then, and remove who can never fit, may be made by anybody.

@@ -10,8 +10,8 @@ import (
 	"github.com/interlock-go/interlock/internal/testserver"
 )
 
-// Promise: while requests arrive and answers do not, a lock that was lost is passed on within two TTLs: its client does not go
-// on extending what it has given up.
+// Promise: while requests arrive and answers do not, a lock that was lost is passed on within two TTLs: its client does
+// not go on extending what it has given up.
 func TestAMuteServerKeepsNoLostLock(t *testing.T) {
 	t.Parallel()
 	s := etcdlock.Servers.Lend(t)

@@ -32,8 +32,8 @@ func newPermits(t *testing.T) *permits {
 	return &permits{T: t, s: s, o: begun(t, s)}
 }
 
-// request is a Join of permits. Each has the next one of the session's seats: a seat that is taken by a ticket of which the store does
-// not know costs a transaction more.
+// request is a Join of permits. Each has the next one of the session's seats: a seat that is taken by a ticket of which
+// the store does not know costs a transaction more.
 func (p *permits) request(units, capacity int64) exchange.Join {
 	p.requests++
 	id := fmt.Sprintf("%x", p.requests%16) + exchange.NewID()[1:]
@@ -194,8 +194,8 @@ func (p *permits) evict(ref *exchange.Ref) {
 	errtest.Must(p.s.Ask(p.Context(), "q", ref.ID, driver.Evict))(p)
 }
 
-// Promise: if whoever sets a number of permits dies in the middle, nobody loses a permit by that, also who has not heard
-// of its grant; no more are granted than there are; and who waits for more than there are leaves.
+// Promise: if whoever sets a number of permits dies in the middle, nobody loses a permit by that, also who has not
+// heard of its grant; no more are granted than there are; and who waits for more than there are leaves.
 func TestWhoSetsPermitsMayDieInTheMiddle(t *testing.T) {
 	p := newPermits(t)
 	first := p.join(3, 5, exchange.Held)
@@ -240,8 +240,8 @@ func TestWhoSetsPermitsMayDieBeforeACompaction(t *testing.T) {
 	p.is(exchange.Held, last)
 }
 
-// Promise: number and line are of one revision, also where a line is read page by page: else who reads while the number is lowered
-// and a holder leaves would count by the old number without that holder.
+// Promise: number and line are of one revision, also where a line is read page by page: else who reads while the number
+// is lowered and a holder leaves would count by the old number without that holder.
 func TestALineIsReadByTheNumberOfItsTime(t *testing.T) {
 	p := newPermits(t)
 	var holders []*exchange.Ref
@@ -284,8 +284,8 @@ func TestANewcomerIsJudgedByTheNumberOfItsTime(t *testing.T) {
 	p.join(1, perJoin+1, exchange.Waiting)
 }
 
-// Promise: the first waiter hears of each holder that leaves, also of those that hold beyond the number; and one of these that is far behind is found by
-// other sessions if it has a fixed end.
+// Promise: the first waiter hears of each holder that leaves, also of those that hold beyond the number; and one of
+// these that is far behind is found by other sessions if it has a fixed end.
 func TestWhatHoldsBeyondTheNumber(t *testing.T) {
 	p := newPermits(t)
 	var holders []*exchange.Ref
@@ -400,8 +400,8 @@ func TestATicketThatIsRemovedWhileItExpelsIsNotHeld(t *testing.T) {
 	}
 }
 
-// Promise: a ticket whose Join was refused, since it says another number, and that stands all the same, since the answer was lost, does not hold,
-// and leaves.
+// Promise: a ticket whose Join was refused, since it says another number, and that stands all the same, since the
+// answer was lost, does not hold, and leaves.
 func TestATicketOfAnotherNumberThanThatIsSetDoesNotHold(t *testing.T) {
 	p := newPermits(t)
 	p.resize(3)
@@ -414,8 +414,8 @@ func TestATicketOfAnotherNumberThanThatIsSetDoesNotHold(t *testing.T) {
 	p.shows(3)
 }
 
-// Promise: who waits for all permits does not hold when the one in front of it leaves, which has all by the number that it was joined with, while another one
-// still holds.
+// Promise: who waits for all permits does not hold when the one in front of it leaves, which has all by the number that
+// it was joined with, while another one still holds.
 func TestAHandOverWaitsForAllThatHoldBeyondTheNumber(t *testing.T) {
 	p := newPermits(t)
 	first, second := p.join(2, 2, exchange.Held), p.join(2, 2, exchange.Waiting)
@@ -429,8 +429,8 @@ func TestAHandOverWaitsForAllThatHoldBeyondTheNumber(t *testing.T) {
 	p.is(exchange.Held, last)
 }
 
-// Promise: an exclusive holder is one that has all permits that there are, and no other holds beside it: of that it is told how it ended,
-// and of no other.
+// Promise: an exclusive holder is one that has all permits that there are, and no other holds beside it: of that it is
+// told how it ended, and of no other.
 func TestWhoHasAllPermitsThatAreSetIsInherited(t *testing.T) {
 	p := newPermits(t)
 	dies := &permits{T: t, s: p.s, o: begun(t, p.s)}

@@ -386,8 +386,8 @@ func TestTicketsOfOneSeat(t *testing.T) {
 	}
 }
 
-// Promise: a Join that found its seat taken, and arrives once more when the seat is free and its repetition stands there,
-// makes no second ticket.
+// Promise: a Join that found its seat taken, and arrives once more when the seat is free and its repetition stands
+// there, makes no second ticket.
 func TestALateJoinBesideItsSeatMakesNoSecondTicket(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))
@@ -444,7 +444,8 @@ func (k *keptTxn) Commit() (*clientv3.TxnResponse, error) {
 	return k.Txn.Commit()
 }
 
-// Promise: a ticket that is removed between the two exchanges of its Join is gone, though nobody stands in front of it any more.
+// Promise: a ticket that is removed between the two exchanges of its Join is gone, though nobody stands in front of it
+// any more.
 func TestATicketThatIsRemovedWhileItJoinsIsNotHeld(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))
@@ -629,8 +630,8 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 	}
 }
 
-// Promise: nobody trusts the watch of an earlier ticket with the same ID: who was in front of that one says nothing about a later one.
-// Not a Join that is repeated, nor a Look that knows of the earlier one only.
+// Promise: nobody trusts the watch of an earlier ticket with the same ID: who was in front of that one says nothing
+// about a later one. Not a Join that is repeated, nor a Look that knows of the earlier one only.
 func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 	for _, looks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("looks=%v", looks), func(t *testing.T) {
@@ -696,8 +697,8 @@ func TestNobodyTrustsTheWatchOfAnEarlierTicket(t *testing.T) {
 	}
 }
 
-// Promise: a change that a watch brings is told, though a member does not answer whether its key was changed before it began. If there is
-// no change, the waiter is told to look in the end, unless it waits no more.
+// Promise: a change that a watch brings is told, though a member does not answer whether its key was changed before it
+// began. If there is no change, the waiter is told to look in the end, unless it waits no more.
 func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
 	for _, what := range []string{"nothing happens", "the holder leaves", "the watch is dropped"} {
 		t.Run(what, func(t *testing.T) {
@@ -760,8 +761,8 @@ func TestAChangeIsToldWhileAMemberDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Promise: a permit that a slow Join finds granted, since another one was given back meanwhile, is written so: who has read the queue
-// between hears that it is the first waiter. If nobody has, nothing is written.
+// Promise: a permit that a slow Join finds granted, since another one was given back meanwhile, is written so: who has
+// read the queue between hears that it is the first waiter. If nobody has, nothing is written.
 func TestAPermitOfASlowJoinIsWritten(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		t.Run(fmt.Sprintf("read=%v", read), func(t *testing.T) {
@@ -806,8 +807,8 @@ func slowPermit(t *testing.T, read bool) {
 	}
 }
 
-// Promise: a waiter for a permit is told to look once its watch has begun if the ticket in front of it was granted before that: now it
-// is the first, and has to hear of each holder that leaves.
+// Promise: a waiter for a permit is told to look once its watch has begun if the ticket in front of it was granted
+// before that: now it is the first, and has to hear of each holder that leaves.
 func TestAWaiterLooksIfTheOneInFrontWasGrantedBeforeItsWatch(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))

@@ -16,8 +16,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// shared is one transaction, by which the changes of a list begin: each transaction costs a cluster a proposal, with one
-// part as with many. A part has its own conditions and its own outcome.
+// shared is one transaction, by which the changes of a list begin: each transaction costs a cluster a proposal, with
+// one part as with many. A part has its own conditions and its own outcome.
 //
 //   - A server compares the conditions of all parts before it changes anything, and all that they create gets one
 //     revision. So a transaction has one part of a queue at most, and none of another queue whose tickets are read with

@@ -260,8 +260,8 @@ func TestTogetherAUserNeedsItsRights(t *testing.T) {
 	})
 }
 
-// Promise: also if the names of locks are below each other, such as jobs and jobs/1, two do not hold one of them. Who reads
-// a long queue, from revision to revision, would miss some of the tickets that one transaction had made.
+// Promise: also if the names of locks are below each other, such as jobs and jobs/1, two do not hold one of them. Who
+// reads a long queue, from revision to revision, would miss some of the tickets that one transaction had made.
 func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 	onVersions(t, func(t *testing.T, of etcdtest.Option) {
 		s := storeTo(t, etcdtest.Start(t, of))
@@ -294,8 +294,8 @@ func TestLocksBelowEachOtherShareNoTransaction(t *testing.T) {
 	})
 }
 
-// Promise: a Join that shares a transaction, and whose caller gives up while that is under way and leaves, makes no ticket,
-// however late the transaction arrives. The others of it get theirs.
+// Promise: a Join that shares a transaction, and whose caller gives up while that is under way and leaves, makes no
+// ticket, however late the transaction arrives. The others of it get theirs.
 func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))
@@ -325,7 +325,8 @@ func TestWhoHasLeftDoesNotComeLateWithOthers(t *testing.T) {
 	}
 }
 
-// Promise: if the reply of a transaction is lost, all who share it find out, when they ask again, what became of their own.
+// Promise: if the reply of a transaction is lost, all who share it find out, when they ask again, what became of their
+// own.
 func TestALostReplyIsAskedForAgainByAllWhoShareIt(t *testing.T) {
 	t.Parallel()
 	s := storeTo(t, lent(t))

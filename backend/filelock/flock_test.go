@@ -175,7 +175,8 @@ func TestAnotherProgramIsShown(t *testing.T) {
 	}
 }
 
-// Promise: another program cannot be asked to leave: that is an error, which says who it is. When it has left, it is gone.
+// Promise: another program cannot be asked to leave: that is an error, which says who it is. When it has left, it is
+// gone.
 func TestAnotherProgramCannotBeAsked(t *testing.T) {
 	dir := newDir(t)
 	c := open(t, dir)

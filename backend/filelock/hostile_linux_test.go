@@ -233,8 +233,8 @@ func TestNoOtherNameOfAFileIsWritten(t *testing.T) {
 	}
 }
 
-// Promise: IDs of sessions, mailboxes and followers in a row are names of the folders', or the row is damaged. No path is
-// made of another one.
+// Promise: IDs of sessions, mailboxes and followers in a row are names of the folders', or the row is damaged. No path
+// is made of another one.
 func TestNamesInARowAreChecked(t *testing.T) {
 	t.Parallel()
 	target, untouched := outside(t)
@@ -276,8 +276,8 @@ func TestNamesInARowAreChecked(t *testing.T) {
 	untouched()
 }
 
-// Promise: a damaged row, a floor that cannot be read, and other things in place of rows harm no other name: all others are
-// acquired, and listed, and so are values. What was left out is said last, and the doctor counts it.
+// Promise: a damaged row, a floor that cannot be read, and other things in place of rows harm no other name: all others
+// are acquired, and listed, and so are values. What was left out is said last, and the doctor counts it.
 func TestGarbageInARowHarmsOneName(t *testing.T) {
 	t.Parallel()
 	for what, put := range map[string]func(path string) error{
@@ -339,8 +339,8 @@ func TestGarbageInARowHarmsOneName(t *testing.T) {
 	}
 }
 
-// Promise: a name whose row is damaged, or cut short, is refused in one line that says what to do, so that no token goes back.
-// Raised tokens write the row anew.
+// Promise: a name whose row is damaged, or cut short, is refused in one line that says what to do, so that no token
+// goes back. Raised tokens write the row anew.
 func TestADamagedRowIsRefusedUntilItsTokensAreRaised(t *testing.T) {
 	t.Parallel()
 	s, session, _ := session(t, filepath.Join(t.TempDir(), "locks"))

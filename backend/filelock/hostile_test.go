@@ -134,8 +134,8 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	ok(t, acquire(t, open(t, dir).Mutex("x")).Release())
 }
 
-// Promise: running clients use a directory that was replaced, or cleaned of .interlock, as new ones do: leases are lost,
-// and waiters and new calls go on there, told at once.
+// Promise: running clients use a directory that was replaced, or cleaned of .interlock, as new ones do: leases are
+// lost, and waiters and new calls go on there, told at once.
 func TestADirectoryThatIsReplacedIsUsedAgain(t *testing.T) {
 	for what, replace := range map[string]func(dir string) error{
 		"replaced": func(dir string) error { return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700)) },

@@ -91,8 +91,8 @@ func (s *store) floor(ctx context.Context, least uint64) (uint64, error) {
 // clockToken is the smallest token of now.
 func clockToken() uint64 { return uint64(time.Now().UnixMicro() / 10) }
 
-// tell has the file locked for new holders whose clients are in this process. The client of another process does so when it
-// is told, once however many they are: a mailbox has room for a few messages only.
+// tell has the file locked for new holders whose clients are in this process. The client of another process does so
+// when it is told, once however many they are: a mailbox has room for a few messages only.
 func (q *queue) tell() {
 	told, looking := q.Events[:0], []string{} // mailboxes
 	for _, ev := range q.Events {

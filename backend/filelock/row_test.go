@@ -161,8 +161,8 @@ func TestAPowerLossLeavesWhatWasDurable(t *testing.T) {
 	}
 }
 
-// Promise: a row is read as it was written, also by a client of an earlier release, which wrote this one and runs beside
-// those of this one. Garbage is an error, and no crash.
+// Promise: a row is read as it was written, also by a client of an earlier release, which wrote this one and runs
+// beside those of this one. Garbage is an error, and no crash.
 func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 	const written = "01780772776d75746578808080800480808080808080020185a094a58d1d85a094a58d1d050222696e7465726c6f636b" +
 		"5f613161316131613161316131613161316131613161316131000102696485a094a58d1d020174012035653565356535" +
@@ -213,7 +213,8 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// Promise: who has missed the event reads in the row that its ticket was taken out, also in one that was read from its file.
+// Promise: who has missed the event reads in the row that its ticket was taken out, also in one that was read from its
+// file.
 func TestWhoWasEvictedByForceReadsSo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	s, locks, closes := session(t, dir)

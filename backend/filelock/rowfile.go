@@ -22,7 +22,8 @@ func (d *dir) handle(folder, name string) handle {
 	return handle{folder: folder, name: name, path: d.file(folder, name)}
 }
 
-// lock tries to lock the file that has the name now. One that was removed, or replaced, is not the one that others lock.
+// lock tries to lock the file that has the name now. One that was removed, or replaced, is not the one that others
+// lock.
 func (h *handle) lock(d *dir, try func(*os.File) (bool, error)) (locked bool, err error) {
 	for range 100 {
 		if h.file == nil {

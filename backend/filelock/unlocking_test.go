@@ -37,8 +37,8 @@ func (c *endsAt) Err() error {
 	return nil
 }
 
-// Promise: a Join whose context ends while the last holder, which was taken out, has not unlocked the file yet says so. It does not say that
-// its ticket waits, which is the first one.
+// Promise: a Join whose context ends while the last holder, which was taken out, has not unlocked the file yet says so.
+// It does not say that its ticket waits, which is the first one.
 func TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	join := func(ctx context.Context) (*store, driver.Request, exchange.Status, error) {
@@ -74,8 +74,8 @@ func TestAJoinThatEndsBeforeTheFileIsUnlockedSaysSo(t *testing.T) {
 	}
 }
 
-// Promise: the fixed time of a ticket begins when its client has locked the file, which another program may have locked, and
-// when it is over, the file is unlocked, though no call is made.
+// Promise: the fixed time of a ticket begins when its client has locked the file, which another program may have
+// locked, and when it is over, the file is unlocked, though no call is made.
 func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 	s, err := openStore(filepath.Join(t.TempDir(), "locks"), defaultMode)
 	if err != nil {
@@ -113,8 +113,8 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 	busy.Until(t, "the file is unlocked", locks)
 }
 
-// Promise: a ticket with a fixed end that is evicted, and expires sooner by that, does not keep the file locked, though its
-// client makes no call: it is told.
+// Promise: a ticket with a fixed end that is evicted, and expires sooner by that, does not keep the file locked, though
+// its client makes no call: it is told.
 func TestAnEvictedTicketDoesNotKeepTheFileLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	s, _, _ := session(t, dir)
@@ -165,8 +165,8 @@ func TestAClosedClientUnlocksItsFiles(t *testing.T) {
 	}
 }
 
-// Promise: a waiter of the same process holds, and its file is locked, by the exchange in which the holder leaves; unless its
-// client has just been closed: then nothing keeps the file locked.
+// Promise: a waiter of the same process holds, and its file is locked, by the exchange in which the holder leaves;
+// unless its client has just been closed: then nothing keeps the file locked.
 func TestAWaiterOfTheSameProcessIsGrantedAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	a, holder, _ := session(t, dir)

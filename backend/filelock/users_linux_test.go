@@ -303,8 +303,8 @@ func refusedTo(t *testing.T, u user, path string) bool {
 	return false
 }
 
-// Promise: users that begin at the same time in an empty directory, with flock(1) of a third one beside them, make one file
-// of each lock: a counter ends exact.
+// Promise: users that begin at the same time in an empty directory, with flock(1) of a third one beside them, make one
+// file of each lock: a counter ends exact.
 func TestUsersThatBeginAtOnce(t *testing.T) {
 	dir := place(t, 0, locksGroup, 0o770|fs.ModeSetgid)
 	counter := filepath.Join(filepath.Dir(dir), "counter")

@@ -19,8 +19,8 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
-// handsOver makes sure that a lock goes from one client to another that waits, sooner
-// than a heartbeat would find out, and that heartbeats find both. Both are to be of one user: those of another one cannot wake it.
+// handsOver makes sure that a lock goes from one client to another that waits, sooner than a heartbeat would find out,
+// and that heartbeats find both. Both are to be of one user: those of another one cannot wake it.
 func handsOver(t *testing.T, one, other driver.Driver, queue string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(time.Minute))

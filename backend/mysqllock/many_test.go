@@ -14,8 +14,9 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
-// Promise: a crowd of clients goes on in order on a server that has room for a few connections: those of a process share theirs, and
-// processes that the server has no room for come later, without besieging it. MYSQLLOCK_CLIENTS makes the crowd larger.
+// Promise: a crowd of clients goes on in order on a server that has room for a few connections: those of a process
+// share theirs, and processes that the server has no room for come later, without besieging it. MYSQLLOCK_CLIENTS makes
+// the crowd larger.
 func TestACrowdOfClientsOnAServerWithFewConnections(t *testing.T) {
 	t.Parallel()
 	many := 300

@@ -12,8 +12,8 @@ import (
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
 
-// Promise: while nobody is granted anything after a crash of a server that forgets, each try and each wait that ends says so and is
-// ErrUnavailable, and inspection shows it. After a crash of one that does not, nothing is paused.
+// Promise: while nobody is granted anything after a crash of a server that forgets, each try and each wait that ends
+// says so and is ErrUnavailable, and inspection shows it. After a crash of one that does not, nothing is paused.
 func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	t.Parallel()
 	for name, forgets := range map[string]bool{"the server forgets": true, "as it is installed": false} {

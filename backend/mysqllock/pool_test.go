@@ -9,8 +9,8 @@ import (
 
 var noError = errtest.None
 
-// Promise: all clients of this process with the same URL share their connections and what they hear, until the last of them
-// is closed; those with another user, password, option or host do not.
+// Promise: all clients of this process with the same URL share their connections and what they hear, until the last of
+// them is closed; those with another user, password, option or host do not.
 func TestClientsOfAURLShareItsConnections(t *testing.T) {
 	get := func(text string) *store {
 		u := errtest.Must(driver.ParseURL(text))(t)

@@ -144,8 +144,8 @@ func TestTheAnchorIsLost(t *testing.T) {
 	}
 }
 
-// Promise: while a connection that was parked is the anchor, and its client has parked no other one yet, the client is told
-// nothing less: it finds it when it parks.
+// Promise: while a connection that was parked is the anchor, and its client has parked no other one yet, the client is
+// told nothing less: it finds it when it parks.
 func TestWhatIsToldBetweenTheAnchorAndTheNextIsKept(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)

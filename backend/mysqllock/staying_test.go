@@ -14,8 +14,8 @@ import (
 )
 
 // tidiedAfterMake replaces the procedure that makes the row of a queue by one after which another client tidies up at
-// once, as tidy does it: in the middle of each procedure that goes on with that row. That client has found out since when nobody has
-// used the queue just now, or before the row was removed by a third one and made again.
+// once, as tidy does it: in the middle of each procedure that goes on with that row. That client has found out since
+// when nobody has used the queue just now, or before the row was removed by a third one and made again.
 func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
 	t.Helper()
 	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
@@ -82,7 +82,8 @@ func TestARowThatIsTidiedTwice(t *testing.T) {
 	takesEffect(t, d, a, func(driver.Request) {})
 }
 
-// Promise: a client that tidies up removes no queue that was used since it has found it idle: its last holder may have died.
+// Promise: a client that tidies up removes no queue that was used since it has found it idle: its last holder may have
+// died.
 func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)

@@ -66,8 +66,8 @@ func TestARaiseOutlastsALongPause(t *testing.T) {
 	g.Take(ctx, "after a long pause", a)
 }
 
-// Promise: a heartbeat proves what it names though the queue of a ticket that it does not name, or of one that is a stray still, is
-// locked by somebody else.
+// Promise: a heartbeat proves what it names though the queue of a ticket that it does not name, or of one that is a
+// stray still, is locked by somebody else.
 func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
@@ -80,8 +80,8 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	})
 }
 
-// Promise: where the server has no more connections, one for news takes the place of others: a process that does not hear of a grant
-// would hold up the whole line.
+// Promise: where the server has no more connections, one for news takes the place of others: a process that does not
+// hear of a grant would hold up the whole line.
 func TestNewsTakeThePlaceOfOtherConnections(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)

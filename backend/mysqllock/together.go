@@ -28,8 +28,8 @@ WHERE q.name IN (%[1]s) AND q.tickets = 0 AND q.granted = q.last AND q.last + q.
 	AND q.unclean = 0 AND q.watched = 0 AND q.slow <= {now} AND %[8]s > {now}`
 	shortTokens = `SELECT HEX(id), granted + token_offset FROM {p}queues WHERE tickets > 0 AND name IN (%s)`
 
-	// The tickets that it has removed are the last ones in a variable. A server takes a variable for a constant that is not set
-	// in front of where it is read.
+	// The tickets that it has removed are the last ones in a variable. A server takes a variable for a constant that is
+	// not set in front of where it is read.
 	shortLeaves = inNoTime + `q.unclean = IF(q.used = q.capacity, %[2]s, q.unclean), q.used = IF(q.tickets < 0, (@interlock_left := '') IS NULL, 0),
 	q.tickets = IF((@interlock_left := RIGHT(CONCAT(COALESCE(@interlock_left, ''), HEX(q.id)), 1024)) IS NULL, 0, 0)
 WHERE q.name IN (%[1]s) AND q.tickets = 1 AND q.id = %[3]s AND q.session = %[4]s AND q.watched = 0 AND %[5]s > {now}`

@@ -79,8 +79,8 @@ func TestChangesOfDifferentLocksAreOneStatement(t *testing.T) {
 	}
 }
 
-// Promise: a list does not wait for a row that others have locked, and takes nothing that is not free: each change is made
-// alone, and says what it would have said without the others.
+// Promise: a list does not wait for a row that others have locked, and takes nothing that is not free: each change is
+// made alone, and says what it would have said without the others.
 func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 	t.Parallel()
 	server := mysqltest.Start(t)

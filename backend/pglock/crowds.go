@@ -26,7 +26,8 @@ func (c *crowds) at(queue string) *atomic.Uint32 {
 
 func (c *crowds) has(queue string) bool { return c.at(queue).Load() == others }
 
-// alone reports whether a statement may do what a function does, and probably can. With logged tables there is more to do.
+// alone reports whether a statement may do what a function does, and probably can. With logged tables there is more to
+// do.
 func (s *store) alone(queue string) bool {
 	return s.inline && s.unlogged.Load() && s.crowds.at(queue).Load() == alone
 }

@@ -86,8 +86,8 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	r.Has("tables", driver.Fail, "are unlogged", "another schema")
 }
 
-// Promise: functions of an earlier release are no reason not to use them: the doctor says what cannot be done, and who has to open the
-// tables once, and goes on.
+// Promise: functions of an earlier release are no reason not to use them: the doctor says what cannot be done, and who
+// has to open the tables once, and goes on.
 func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""), pgtest.User("owner", ""))

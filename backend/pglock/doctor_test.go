@@ -9,7 +9,8 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-// Promise: a server as it comes is fit; settings that weaken promises are found, and an old TTL that makes the grace after a crash long.
+// Promise: a server as it comes is fit; settings that weaken promises are found, and an old TTL that makes the grace
+// after a crash long.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Durable())

@@ -3,12 +3,11 @@
 -- relies on: in a transaction that only reads what is committed, each statement sees
 -- what was committed before it began, so what comes after the lock is what counts.
 --
--- Each gets the search path pg_catalog, pg_temp. NOW_US stands for the time, NEXT(q) for the next number of a queue, PLANS for the
--- settings that make plans not depend on how large the tables were when a connection
--- first used them, DURABLE for what a transaction does whose effects must outlast a
--- crash, and COMMITTED for the same if the tables of locks are logged: even that a ticket
--- was left must not be forgotten, since it would come back as one that its session does
--- not know and yet keeps.
+-- Each gets the search path pg_catalog, pg_temp. NOW_US stands for the time, NEXT(q) for the next number of a queue,
+-- PLANS for the settings that make plans not depend on how large the tables were when a connection first used them,
+-- DURABLE for what a transaction does whose effects must outlast a crash, and COMMITTED for the same if the tables of
+-- locks are logged: even that a ticket was left must not be forgotten, since it would come back as one that its session
+-- does not know and yet keeps.
 --
 -- What is found by its id is compared in all else in a way that no index serves: IS
 -- TRUE, or a difference; and rows are joined by their ids LATERAL with a LIMIT of 1.
@@ -787,8 +786,8 @@ BEGIN
 	RETURN ARRAY[1, more::integer, (q.tickets > 0)::integer];
 END $$;
 
--- Makes the Joins of a list that the short way is open to, and whose rows are free at once. It returns, for each that was
--- made, its place in the list, token, and whether it inherits.
+-- Makes the Joins of a list that the short way is open to, and whose rows are free at once. It returns, for each that
+-- was made, its place in the list, token, and whether it inherits.
 CREATE FUNCTION @joins(p_queues text[], p_kinds text[], p_capacities bigint[], p_ids uuid[], p_units bigint[], p_sessions uuid[],
 	p_notes bytea[]) RETURNS SETOF bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE

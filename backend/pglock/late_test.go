@@ -151,8 +151,8 @@ func stands(t *testing.T, d driver.Driver, k driver.Ticket, r renewal, promised 
 	}
 }
 
-// Promise: a ticket that gets an end of its own while a renewal that names it is being committed, since it is evicted or another
-// renewal does not name it, has no earlier end than the first one promises.
+// Promise: a ticket that gets an end of its own while a renewal that names it is being committed, since it is evicted
+// or another renewal does not name it, has no earlier end than the first one promises.
 func TestOwnEndWhileARenewalIsCommitted(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(driver.Driver, *driver.Opened, driver.Ticket) error{

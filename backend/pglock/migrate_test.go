@@ -85,7 +85,8 @@ func TestSchema(t *testing.T) {
 		useful(t, opened(t, url))
 	})
 
-	// Promise: tables of another kind are refused, not used. (Those of another version: TestDoctorOfTablesThatAreMissing.)
+	// Promise: tables of another kind are refused, not used. (Those of another version:
+	// TestDoctorOfTablesThatAreMissing.)
 	t.Run("of another kind", func(t *testing.T) {
 		opened(t, s.URL()+"&schema=kind&durability=logged")
 		if why := refused(t, s.URL()+"&schema=kind&durability=unlogged"); !strings.Contains(why, "are logged") {

@@ -33,7 +33,8 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	}
 }
 
-// Promise: a member of a quorum whose server comes back empty counts again after a TTL, without a program that is newly started.
+// Promise: a member of a quorum whose server comes back empty counts again after a TTL, without a program that is newly
+// started.
 func TestAMemberOfAQuorumThatComesBackEmptyCountsAgain(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

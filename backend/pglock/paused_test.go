@@ -13,8 +13,9 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-// Promise: while nobody is granted anything after a crash, each try and each wait that ends says so, and for how long, and is
-// ErrUnavailable: whether those of before still hold is not known. So does inspection. After that, who waits is busy again.
+// Promise: while nobody is granted anything after a crash, each try and each wait that ends says so, and for how long,
+// and is ErrUnavailable: whether those of before still hold is not known. So does inspection. After that, who waits is
+// busy again.
 func TestWhoWaitsAfterACrashIsToldWhy(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second

@@ -106,8 +106,8 @@ func TestNoTableIsScanned(t *testing.T) {
 	}
 }
 
-// Promise: a ticket that meets no other takes no function, which costs the server half as much again; and its tokens, and what
-// is said of the holder before it, are those of the functions.
+// Promise: a ticket that meets no other takes no function, which costs the server half as much again; and its tokens,
+// and what is said of the holder before it, are those of the functions.
 func TestALoneTicketTakesNoFunction(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Config("track_functions", "pl"))

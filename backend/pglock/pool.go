@@ -59,8 +59,8 @@ func poolTo(c *pgxpool.Config, text string) (*pool, error) {
 	})
 }
 
-// narrow has the connections of a pool look for functions in pg_catalog only, and plan as functions do, unless they lead to
-// a pooler that does not let them say so.
+// narrow has the connections of a pool look for functions in pg_catalog only, and plan as functions do, unless they
+// lead to a pooler that does not let them say so.
 func (p *pool) narrow(_ context.Context, c *pgx.ConnConfig) error {
 	if !p.wide.Load() {
 		maps.Copy(c.RuntimeParams, map[string]string{"search_path": "pg_catalog", "plan_cache_mode": "force_generic_plan",

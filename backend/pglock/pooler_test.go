@@ -119,8 +119,8 @@ func handOver(t *testing.T, d driver.Driver) {
 	}
 }
 
-// Promise: a PgBouncer that refuses for a while, since its server was away, is told from a server that is away, with the
-// setting that helps.
+// Promise: a PgBouncer that refuses for a while, since its server was away, is told from a server that is away, with
+// the setting that helps.
 func TestAPoolerThatRefusesAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

@@ -126,7 +126,8 @@ func age(s *pgtest.Server, schema string) {
 	s.SQL(fmt.Sprintf("DROP FUNCTION %[1]s.resize, %[1]s.joins", schema))
 }
 
-// Promise: functions that are replaced are for tables as they are: those of tables that are logged go on to wait for the disk.
+// Promise: functions that are replaced are for tables as they are: those of tables that are logged go on to wait for
+// the disk.
 func TestFunctionsAreReplacedByThoseOfTheSameDurability(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -156,7 +157,8 @@ func TestWhoMayMakeNoFunctionsUsesThoseThatThereAre(t *testing.T) {
 	errtest.Is(t, d.Resize(t.Context(), "s", 3), errors.ErrUnsupported, "Resize")
 }
 
-// Promise: functions that are replaced belong to whom the tables belong, such as a group: no other of its members is locked out.
+// Promise: functions that are replaced belong to whom the tables belong, such as a group: no other of its members is
+// locked out.
 func TestFunctionsThatAreReplacedBelongToTheOwnerOfTheTables(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.User("one", ""), pgtest.User("two", ""))
@@ -168,8 +170,8 @@ func TestFunctionsThatAreReplacedBelongToTheOwnerOfTheTables(t *testing.T) {
 	noError(t, opened(t, s.URLOf("two", "")+"&schema=own").Resize(t.Context(), "s", 2))
 }
 
-// Promise: while somebody reads the tables for long, such as pg_dump, functions are not replaced, since running programs would
-// wait behind that; later they are.
+// Promise: while somebody reads the tables for long, such as pg_dump, functions are not replaced, since running
+// programs would wait behind that; later they are.
 func TestFunctionsAreNotReplacedWhileTablesAreRead(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

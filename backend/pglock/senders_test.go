@@ -12,7 +12,8 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-// Promise: news of those who may change tickets are believed: a hand-over costs no look. (Those of others are in the rule Stranger.)
+// Promise: news of those who may change tickets are believed: a hand-over costs no look. (Those of others are in the
+// rule Stranger.)
 func TestAHandOverCostsNoLook(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

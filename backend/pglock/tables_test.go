@@ -42,8 +42,8 @@ func TestTokensGrowWhenTheClockFallsBack(t *testing.T) {
 	})
 }
 
-// Promise: a heartbeat proves what it names though the queue of a ticket that it does not name, or of one that is a stray still, is
-// locked by somebody else.
+// Promise: a heartbeat proves what it names though the queue of a ticket that it does not name, or of one that is a
+// stray still, is locked by somebody else.
 func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -56,8 +56,8 @@ func TestHeartbeatBesideALockedQueue(t *testing.T) {
 	})
 }
 
-// Promise: where the server has no more connections, the one for news takes the place of another: a process that does not hear of a
-// grant would hold up the whole line.
+// Promise: where the server has no more connections, the one for news takes the place of another: a process that does
+// not hear of a grant would hold up the whole line.
 func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, pgtest.Setup("CREATE ROLE few LOGIN; GRANT CREATE ON DATABASE postgres TO few"))
@@ -68,8 +68,8 @@ func TestNewsTakeThePlaceOfAnotherConnection(t *testing.T) {
 		func() bool { return len(s.Backends("usename = 'few' AND "+listen)) == 1 })
 }
 
-// Promise: no token comes twice and none falls when an asynchronous standby takes over that has not received the last grants, be it
-// of queues whose tokens were raised or not, and of a primary that had crashed before.
+// Promise: no token comes twice and none falls when an asynchronous standby takes over that has not received the last
+// grants, be it of queues whose tokens were raised or not, and of a primary that had crashed before.
 func TestTokensOverAFailoverThatLosesGrants(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -33,7 +33,8 @@ func begunStore(t *testing.T, url string, mode pgx.QueryExecMode) (*store, excha
 	return s, o
 }
 
-// Promise: locks of different names that are free are taken and released by one call each, however the pool sends queries.
+// Promise: locks of different names that are free are taken and released by one call each, however the pool sends
+// queries.
 func TestChangesOfDifferentLocksAreOneCall(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)

@@ -26,8 +26,8 @@ func FuzzNote(f *testing.F) {
 	})
 }
 
-// Promise: whatever a member has in its cells, no client waits for longer than any TTL may be, and uses no name that it has
-// not made itself.
+// Promise: whatever a member has in its cells, no client waits for longer than any TTL may be, and uses no name that it
+// has not made itself.
 func FuzzCells(f *testing.F) {
 	for _, value := range []string{"", "0", "-1", "15000000000", "9223372036854775807", "-9223372036854775808", "99999999999999999999", "1e9", "0123456789abcdef0123456789abcdef", "../x", "\x00"} {
 		f.Add([]byte(value))

@@ -136,8 +136,8 @@ func TestAnEmptyMemberDoesNotCount(t *testing.T) {
 	})
 }
 
-// Promise: a member that has lost its data does not count for the longest TTL of all clients, also if one of a shorter TTL,
-// which cannot reach the others, is the first to see it.
+// Promise: a member that has lost its data does not count for the longest TTL of all clients, also if one of a shorter
+// TTL, which cannot reach the others, is the first to see it.
 func TestAShorterTTLDoesNotMakeAnEmptyMemberCountSooner(t *testing.T) {
 	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)

@@ -39,8 +39,8 @@ func TestALockIsTakenAgainAtAMemberThatHasEndedTheSession(t *testing.T) {
 	})
 }
 
-// Promise: a lock that is held joins again as soon as a member counts, not only with the next heartbeat, so that all members
-// may fail one after the other.
+// Promise: a lock that is held joins again as soon as a member counts, not only with the next heartbeat, so that all
+// members may fail one after the other.
 func TestALockJoinsAgainAsSoonAsAMemberCounts(t *testing.T) {
 	three(t, func(t *testing.T, w []*memlock.World) {
 		s, members := client(t, w...)
@@ -168,8 +168,8 @@ func TestAMemberThatGrantsNothingIsAskedWithTheHeartbeat(t *testing.T) {
 	})
 }
 
-// Promise: a member that answers but grants nothing, such as one whose disk is full or whose user lacks a right, keeps nobody
-// out, also if it is the first in order. If a majority refuses for good, so does the quorum.
+// Promise: a member that answers but grants nothing, such as one whose disk is full or whose user lacks a right, keeps
+// nobody out, also if it is the first in order. If a majority refuses for good, so does the quorum.
 func TestAMemberThatGrantsNothingKeepsNobodyOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -330,8 +330,8 @@ func TestAQuorumIsPausedUntilAMajorityGrants(t *testing.T) {
 	})
 }
 
-// Promise: who has a majority only with a place that was ended without a Leave hears all members before it holds, the slow ones,
-// too: the holder may stand there.
+// Promise: who has a majority only with a place that was ended without a Leave hears all members before it holds, the
+// slow ones, too: the holder may stand there.
 func TestAGrantOnAPlaceThatHasEndedWaitsForAllMembers(t *testing.T) {
 	three(t, func(t *testing.T, w []*memlock.World) {
 		a, members := client(t, w...)

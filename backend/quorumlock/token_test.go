@@ -18,8 +18,8 @@ func tokenOf(t *testing.T, without int, worlds ...*memlock.World) uint64 {
 	return tk.Token
 }
 
-// Promise: tokens that follow no clock grow over the loss of a member's data, and then that of another member, if a lock was
-// granted or all names were raised in between. Else they can fall: docs/quorum.md has the example.
+// Promise: tokens that follow no clock grow over the loss of a member's data, and then that of another member, if a
+// lock was granted or all names were raised in between. Else they can fall: docs/quorum.md has the example.
 func TestTokensGrowAfterALossOfDataThatAGrantHasFollowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		between func(t *testing.T, worlds []*memlock.World, last uint64) uint64 // with the first of them empty

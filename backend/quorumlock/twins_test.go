@@ -8,7 +8,8 @@ import (
 
 func init() { driver.Register("twin", nil) }
 
-// Promise: the doctor says of a quorum that databases of one server are lost together, and that one server that is named twice counts once.
+// Promise: the doctor says of a quorum that databases of one server are lost together, and that one server that is
+// named twice counts once.
 func TestMembersOfOneServerAreTold(t *testing.T) {
 	of := func(members ...string) (all []answer[state]) {
 		for i := 0; i < len(members); i += 2 {

@@ -7,8 +7,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Promise: a fixed end that is read at another time, or from other members, which round it, is the same state. An end that was moved is
-// another one, and so is a lock whose end is fixed now.
+// Promise: a fixed end that is read at another time, or from other members, which round it, is the same state. An end
+// that was moved is another one, and so is a lock whose end is fixed now.
 func TestTheSameEndIsTheSameState(t *testing.T) {
 	state := func(read, left time.Duration, fixed bool) string {
 		return version(driver.Queue{Read: driver.Instant(read), Members: []driver.Member{{ID: "a", Units: 1, Held: true, Token: 7, Left: left, Fixed: fixed}}})

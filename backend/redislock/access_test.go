@@ -128,7 +128,8 @@ func enough(t *testing.T, url string) {
 	}})
 }
 
-// Promise: the rights that are documented are enough. (Rules see that no goroutine is left: no other test runs beside them.) That none of them is too much says TestCheckTriesEveryCommand.
+// Promise: the rights that are documented are enough. (Rules see that no goroutine is left: no other test runs beside
+// them.) That none of them is too much says TestCheckTriesEveryCommand.
 func TestLeastRights(t *testing.T) {
 	s := redistest.Start(t)
 	enough(t, withRights(t, s, documentedRights(t).base...))
@@ -271,7 +272,8 @@ func leastRightsInACluster(t *testing.T, c *redistest.Cluster) {
 	})
 }
 
-// Promise: the rights that servers and Sentinels ask for are those that are documented, and the doctor names each that is missing.
+// Promise: the rights that servers and Sentinels ask for are those that are documented, and the doctor names each that
+// is missing.
 func TestRightsBehindSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

@@ -42,8 +42,8 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	return d.Check(ctx), nil
 }
 
-// Check is called for interlock doctor, and for programs that ask whether their backend is fit. In a Cluster each node is asked, and
-// those are named that differ.
+// Check is called for interlock doctor, and for programs that ask whether their backend is fit. In a Cluster each node
+// is asked, and those are named that differ.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err := s.usable(ctx); err != nil {
 		return []driver.Finding{s.unreachable(err)}
@@ -95,8 +95,8 @@ var refusedCommand = regexp.MustCompile(`run the '([^']+)' command`)
 const commands = "+ping +eval +evalsha +subscribe +time +publish +get +set +del +pttl +pexpire +pexpireat +persist +hget +hmget +hset +hdel +hgetall +hlen " +
 	"+zadd +zrem +zcard +zscore +zrange +zrangebyscore +zremrangebyscore +scan +info +config|get"
 
-// grant is the statement that gives the user the commands that this URL needs; and keys or channels, if these were refused: a pattern
-// cannot be added to a user of all.
+// grant is the statement that gives the user the commands that this URL needs; and keys or channels, if these were
+// refused: a pattern cannot be added to a user of all.
 func (c *config) grant(err error) string {
 	names, rights := c.prefix+c.allNames, ""
 	switch {
@@ -433,7 +433,8 @@ func (n *node) checkAccess(ctx context.Context) driver.Finding {
 		"everybody who reaches the server may change keys: the user default has no password")
 }
 
-// checkClocks compares the clocks of all nodes, since a failover or a move of a slot changes the clock, and that of this machine.
+// checkClocks compares the clocks of all nodes, since a failover or a move of a slot changes the clock, and that of
+// this machine.
 func checkClocks(nodes []*node) driver.Finding {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.err != nil || n.wrong == 0 })
 	if len(nodes) == 0 {

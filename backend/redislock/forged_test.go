@@ -88,8 +88,8 @@ func toldOf(t *testing.T, s *driver.Opened, want ...driver.Demand) {
 	}
 }
 
-// Promise: whoever may publish to the clients of a server, and no more, changes nothing that they know of
-// their tickets: be it that the stranger has heard the numbers of tickets (those who guess are in the rule Stranger), or
+// Promise: whoever may publish to the clients of a server, and no more, changes nothing that they know of their
+// tickets: be it that the stranger has heard the numbers of tickets (those who guess are in the rule Stranger), or
 // repeats with a change what was sent. With true news clients learn what is true.
 func TestMessagesOfAStranger(t *testing.T) {
 	t.Parallel()

@@ -122,8 +122,8 @@ func TestGarbageInTheHighestTokenHarmsNoKnownName(t *testing.T) {
 	}
 }
 
-// Promise: an error about garbage in what is kept of a lock names it and says what to do. (That it harms no other name is the rule
-// Member.)
+// Promise: an error about garbage in what is kept of a lock names it and says what to do. (That it harms no other name
+// is the rule Member.)
 func TestGarbageInAQueueIsNamed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -291,7 +291,8 @@ func TestAnotherLibraryIsKeptOutUntilTheTicketEnds(t *testing.T) {
 	}
 }
 
-// Promise: the end of a lease of a fixed time that nobody has given back is a death, also if it was kept for another one.
+// Promise: the end of a lease of a fixed time that nobody has given back is a death, also if it was kept for another
+// one.
 func TestAKeptLeaseOfAFixedTimeEndsInADeath(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))

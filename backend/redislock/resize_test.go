@@ -108,7 +108,8 @@ func TestAHandOverWaitsUntilEnoughHaveLeft(t *testing.T) {
 	}
 }
 
-// Promise: the number is set also where so many dead ones of another kind stand that one script does not take them all out.
+// Promise: the number is set also where so many dead ones of another kind stand that one script does not take them all
+// out.
 func TestTheNumberOfPermitsIsSetBehindManyDead(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))

@@ -122,8 +122,8 @@ func TestWhatAReleaseLeavesBehindLivesLong(t *testing.T) {
 	}
 }
 
-// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it asked for ReportDeath itself,
-// also to a Join that is repeated since its answer was lost.
+// Promise: that a holder died is known for weeks, whatever form its queue had, and whether or not it asked for
+// ReportDeath itself, also to a Join that is repeated since its answer was lost.
 func TestADeathIsInheritedLongAfter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
@@ -370,8 +370,8 @@ func TestOneKeyIsAboveAllTokens(t *testing.T) {
 	}
 }
 
-// Promise: no token is beyond the last one; and the offset of a raise does not carry tokens beyond it, however much time
-// goes by: the last ones are counted.
+// Promise: no token is beyond the last one; and the offset of a raise does not carry tokens beyond it, however much
+// time goes by: the last ones are counted.
 func TestNoTokenIsBeyondTheLast(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))

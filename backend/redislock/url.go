@@ -57,9 +57,9 @@ func configure(u *driver.URL, prefix string) (*config, rueidis.ClientOption, err
 	return c, o, nil
 }
 
-// ClientOption is how programs connect a client of their own to the Redis of a URL, for what they keep there beside locks: with
-// the URL's servers, user, database and TLS. The connections of a driver are for locks alone. An error is [driver.ErrInvalid],
-// and has no password.
+// ClientOption is how programs connect a client of their own to the Redis of a URL, for what they keep there beside
+// locks: with the URL's servers, user, database and TLS. The connections of a driver are for locks alone. An error is
+// [driver.ErrInvalid], and has no password.
 func ClientOption(url string) (rueidis.ClientOption, error) {
 	u, err := driver.ParseURL(url)
 	if err != nil {

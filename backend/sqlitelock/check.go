@@ -21,8 +21,8 @@ import (
 	"github.com/interlock-go/interlock/internal/trust"
 )
 
-// Check is called for interlock doctor, and for programs that ask whether their backend is fit. It takes as long as reading all of the
-// file once.
+// Check is called for interlock doctor, and for programs that ask whether their backend is fit. It takes as long as
+// reading all of the file once.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	return doctor.Examine(ctx, []doctor.Check{
 		{"file", "it is the one that was opened", s.checkFile},

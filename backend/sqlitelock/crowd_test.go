@@ -46,7 +46,8 @@ func lined(t *testing.T, d *client, want int) {
 	}
 }
 
-// A lock with a fixed end, which is to outlast a power failure, goes alone: gathered with others, it is made all the same.
+// A lock with a fixed end, which is to outlast a power failure, goes alone: gathered with others, it is made all the
+// same.
 func TestALockWithAFixedEndIsMadeAmongACrowd(t *testing.T) {
 	d := start(t, newFile(t))
 	s := begin(t, d)

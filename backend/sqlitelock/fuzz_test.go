@@ -6,8 +6,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Promise: whatever is sent to the mailbox of a client, it is read without harm, and an event has a name of no more bytes
-// than were sent.
+// Promise: whatever is sent to the mailbox of a client, it is read without harm, and an event has a name of no more
+// bytes than were sent.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(again)

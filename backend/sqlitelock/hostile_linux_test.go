@@ -268,7 +268,8 @@ func TestAJournalThatIsInTheWayIsNamed(t *testing.T) {
 	errtest.Must(sqlitelock.New(within(t), path))(t).Close()
 }
 
-// In the place of the files that SQLite makes, what is no file of its own is refused: it is neither waited for nor changed.
+// In the place of the files that SQLite makes, what is no file of its own is refused: it is neither waited for nor
+// changed.
 func TestWhatIsNoFileOfSQLiteIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"-journal", "-wal", "-shm"} {

@@ -467,7 +467,8 @@ func TestDeathBetweenCommitAndMessage(t *testing.T) {
 	errtest.MustBe(t, <-got, nil, "Await of a grant whose message was never sent, since the sender died")
 }
 
-// Promise: a waiter far behind, whose client watches the first sessions only, is granted when all in front of it are dead.
+// Promise: a waiter far behind, whose client watches the first sessions only, is granted when all in front of it are
+// dead.
 func TestDeathAmongManySessions(t *testing.T) {
 	d := start(t, newFile(t))
 	crowd := start(t, d.store.file.path)

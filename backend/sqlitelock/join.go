@@ -10,7 +10,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Change makes changes in one transaction, each of them entirely or not at all. What is to outlast a power loss goes alone.
+// Change makes changes in one transaction, each of them entirely or not at all. What is to outlast a power loss goes
+// alone.
 func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
 	var one [1]exchange.Answer
 	answers := one[:]

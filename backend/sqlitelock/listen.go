@@ -124,8 +124,8 @@ func (s *store) notReceived(queue string) {
 	})
 }
 
-// watcher notices the deaths of the sessions in front of this client's waiters. It has a lifeline to each. If that breaks,
-// the process has most likely died, and the flock of the session decides.
+// watcher notices the deaths of the sessions in front of this client's waiters. It has a lifeline to each. If that
+// breaks, the process has most likely died, and the flock of the session decides.
 type watcher struct {
 	mu        sync.Mutex
 	lifelines map[string]*folder.Lifeline // by session; nil: none any more

@@ -12,9 +12,9 @@ import (
 	"github.com/interlock-go/interlock/internal/fileclock"
 )
 
-// Promise: a file of the first layout is used on, with its values, its tokens and the permits that were set. While there are
-// leases in it, it is refused, in one line that says what to do: programs of both layouts never both hold. A program of the
-// first layout that has it open can do nothing with it afterwards.
+// Promise: a file of the first layout is used on, with its values, its tokens and the permits that were set. While
+// there are leases in it, it is refused, in one line that says what to do: programs of both layouts never both hold. A
+// program of the first layout that has it open can do nothing with it afterwards.
 func TestAFileOfTheFirstLayout(t *testing.T) {
 	const raised = 1 << 50
 	for what, row := range map[string]string{

@@ -33,8 +33,8 @@ func (q *queue) fields(c *rows.Codec) {
 // be as long as the file.
 const named = "typeof(name) = 'text' AND octet_length(name) <= 528"
 
-// data is read of a row, unless it is longer than anything that is written here: a member of the file's group could take
-// the memory of all who look.
+// data is read of a row, unless it is longer than anything that is written here: a member of the file's group could
+// take the memory of all who look.
 const data = "iif(typeof(data) = 'blob' AND octet_length(data) <= 33554432, data, x'')"
 
 // maxRow is less than that.
@@ -43,8 +43,8 @@ const maxRow = 16 << 20
 // errRow is the error for a queue whose row is damaged. The others can be used.
 var errRow = errors.New("the row is damaged")
 
-// queue reads a queue, and settles it. One without a row is empty, and its tokens are above those of the row that it may
-// have had. It is a look, unless it writes.
+// queue reads a queue, and settles it. One without a row is empty, and its tokens are above those of the row that it
+// may have had. It is a look, unless it writes.
 func (c conn) queue(s *store, name string, now time.Time, writes bool) (*queue, error) {
 	q := &queue{}
 	var wrong error

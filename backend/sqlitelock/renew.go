@@ -26,8 +26,8 @@ func (s *store) Look(ctx context.Context, of exchange.Session, refs []exchange.R
 	return s.look(ctx, of, refs, 0)
 }
 
-// look reads the status of tickets, for a heartbeat after it has extended the first of them. A row that is damaged harms
-// no ticket of another one.
+// look reads the status of tickets, for a heartbeat after it has extended the first of them. A row that is damaged
+// harms no ticket of another one.
 func (s *store) look(ctx context.Context, of exchange.Session, refs []exchange.Ref, extend int) (all []exchange.Status, err error) {
 	err = s.change(ctx, false, func(t *tx) error {
 		if err := s.file.same(); err != nil {

@@ -60,8 +60,8 @@ CREATE INDEX ticket_id ON ticket(id);
 
 var errOld = errors.New("the file has an earlier layout")
 
-// migrate gives a file of layout 1 this layout, unless there are leases in it. Programs of that layout cannot use it from
-// then on.
+// migrate gives a file of layout 1 this layout, unless there are leases in it. Programs of that layout cannot use it
+// from then on.
 func (f *file) migrate(c conn) (err error) {
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return err

@@ -57,8 +57,8 @@ func openStore(ctx context.Context, path string, c config) (*store, error) {
 	return s, nil
 }
 
-// Traits say that the file bounds exchanges, by the ends of their contexts, and that the mailbox is there as long as the
-// store.
+// Traits say that the file bounds exchanges, by the ends of their contexts, and that the mailbox is there as long as
+// the store.
 func (s *store) Traits() exchange.Traits {
 	return exchange.Traits{Bounded: true, Listens: s.mailbox.Name != "", LookSettles: true, Together: together, PerRenew: perRenew}
 }

@@ -25,7 +25,8 @@ const (
 	batch     = 100       // rows that a transaction removes
 )
 
-// Tidy removes rows and files that are of no use, and clients that are gone from those that are told of the next change.
+// Tidy removes rows and files that are of no use, and clients that are gone from those that are told of the next
+// change.
 func (s *store) Tidy(ctx context.Context) (queues []string, err error) {
 	s.tidying.Lock()
 	defer s.tidying.Unlock()
@@ -38,8 +39,8 @@ func (s *store) Tidy(ctx context.Context) (queues []string, err error) {
 	return nil, nil
 }
 
-// forgetQueues removes the rows of queues that were empty for an hour, and what has expired in others. Tokens stay used: the
-// floor is raised over them.
+// forgetQueues removes the rows of queues that were empty for an hour, and what has expired in others. Tokens stay
+// used: the floor is raised over them.
 func (s *store) forgetQueues(ctx context.Context) {
 	var names []string
 	err := s.view(ctx, func(c conn, now time.Time) error {

@@ -263,7 +263,8 @@ func nodeOf(t *testing.T, raw *zk.Conn, k driver.Ticket) string {
 	return ""
 }
 
-// Promise: a renewal ends with its context, also while the session's demands are read and the answer to that never comes.
+// Promise: a renewal ends with its context, also while the session's demands are read and the answer to that never
+// comes.
 func TestARenewalDoesNotWaitForAnAnswerToOthers(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t, zktest.Config("maxSessionTimeout", "1200000"))

@@ -217,8 +217,8 @@ const (
 	sweepTime  = 250 * time.Millisecond
 )
 
-// sweepSwaps removes some markers of clients that have ended, at the first Swap of a client, since many clients end after
-// one, and then once in a while. It takes a moment at most. The clock is the server's: it dates the markers.
+// sweepSwaps removes some markers of clients that have ended, at the first Swap of a client, since many clients end
+// after one, and then once in a while. It takes a moment at most. The clock is the server's: it dates the markers.
 func (s *store) sweepSwaps(ctx context.Context, l *link, present int64) {
 	now, own := driver.Now(), map[string]bool{}
 	s.mu.Lock()

@@ -45,7 +45,8 @@ func (s *store) Keep(ctx context.Context, row exchange.Session, ref exchange.Ref
 	})
 }
 
-// keep moves the end of a ticket that has a fixed one. Longer: it was evicted, and would get a later one, so that nothing is changed.
+// keep moves the end of a ticket that has a fixed one. Longer: it was evicted, and would get a later one, so that
+// nothing is changed.
 func (t *ticket) keep(now int64, d time.Duration) (longer bool) {
 	until := now + ceil(d)
 	if t.evicted && until > t.until {
@@ -89,8 +90,8 @@ func (s *store) change(ctx context.Context, row exchange.Session, ref exchange.R
 	})
 }
 
-// rename replaces the node of a ticket of this session by one that next makes of it; fixed is how long the fixed time is
-// that then begins, if one does.
+// rename replaces the node of a ticket of this session by one that next makes of it; fixed is how long the fixed time
+// is that then begins, if one does.
 func (t *seat) rename(ctx context.Context, fixed time.Duration, next func(*ticket)) error {
 	s := t.s
 	s.mu.Lock()
@@ -124,9 +125,9 @@ func (t *seat) rename(ctx context.Context, fixed time.Duration, next func(*ticke
 	return err
 }
 
-// rename changes a ticket as change says, which may be asked again, and returns it as it is then: another node takes its
-// place in one transaction, with the same number. Whoever watches it first sees its data change, and so does not take it
-// for gone. Key is how it was last seen; nil: it was not. False of change: it is none that may be changed.
+// rename changes a ticket as change says, which may be asked again, and returns it as it is then: another node takes
+// its place in one transaction, with the same number. Whoever watches it first sees its data change, and so does not
+// take it for gone. Key is how it was last seen; nil: it was not. False of change: it is none that may be changed.
 func (s *store) rename(ctx context.Context, l *link, q *queue, id string, key *ticket, change func(f *listing, next *ticket, c zk.Content, m *meta) bool) (*ticket, error) {
 	var f *listing
 	for range 5 {

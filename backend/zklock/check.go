@@ -299,7 +299,8 @@ func (e *examination) brief(ctx context.Context) error {
 	return nil
 }
 
-// remedy gives the user all rights on the nodes of locks, to whoever has the right a there. A node that is not there is made.
+// remedy gives the user all rights on the nodes of locks, to whoever has the right a there. A node that is not there is
+// made.
 func (e *examination) remedy(ctx context.Context, err error) string {
 	if !errors.Is(err, zk.ErrNoAuth) && !errors.Is(err, zk.ErrInvalidACL) && !errors.Is(err, zk.ErrAuthFailed) {
 		return "see the logs of the servers: nodes of queues need ZooKeeper 3.5.1 or later"
@@ -412,8 +413,8 @@ func (e *examination) checkClock(context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// checkTokens looks how many leaders there have been: their number is the upper part of each transaction; and whether transactions
-// have fallen back, by what programs have noted, or by what was copied from another ensemble.
+// checkTokens looks how many leaders there have been: their number is the upper part of each transaction; and whether
+// transactions have fallen back, by what programs have noted, or by what was copied from another ensemble.
 func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 	now, before := e.l.Reached(), uint64(0)
 	for _, r := range e.records(ctx) {
@@ -465,8 +466,8 @@ func (e *examination) checkFloors(ctx context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// checkPersistence sees from the figures whether servers wait for their disks: how often they have, and how many changes they have
-// written. The last few may be on their way to the disk.
+// checkPersistence sees from the figures whether servers wait for their disks: how often they have, and how many
+// changes they have written. The last few may be on their way to the disk.
 func (e *examination) checkPersistence(ctx context.Context) driver.Finding {
 	told := false
 	for _, s := range e.askAll(ctx) { // after the trial, whose changes count

@@ -135,8 +135,8 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// Promise: whoever leaves while it waits lets nobody in, however it leaves, and whether or not it knows that it waits; nor does
-// one of several holders let in whom the others keep out.
+// Promise: whoever leaves while it waits lets nobody in, however it leaves, and whether or not it knows that it waits;
+// nor does one of several holders let in whom the others keep out.
 func TestWhoeverLeavesLetsNobodyInWhomOthersKeepOut(t *testing.T) {
 	a := alone(t)
 	b, c := a.next(), a.next()

@@ -12,10 +12,10 @@ import (
 )
 
 // Additions to the transactions of tickets are kept in a record for each queue whose tokens were raised, and in one for
-// all: children of the node floors. So garbage harms the name whose record it is in. Each raise also writes floors itself,
-// whose data mean nothing. A connection watches it, and after a raise lists the records, and reads what it needs.
-// An event that is older than the reply to a Join has arrived before it, so no ticket that was joined after a Raise is
-// granted without it.
+// all: children of the node floors. So garbage harms the name whose record it is in. Each raise also writes floors
+// itself, whose data mean nothing. A connection watches it, and after a raise lists the records, and reads what it
+// needs. An event that is older than the reply to a Join has arrived before it, so no ticket that was joined after a
+// Raise is granted without it.
 type floors struct {
 	turn turn
 	w    *zk.Watch
@@ -45,7 +45,8 @@ func decodeRecord(data []byte) (*record, error) {
 	return r, nil
 }
 
-// readRecord reads a record, and its version: -1 if there is none. Without one that cannot be read tokens could go back.
+// readRecord reads a record, and its version: -1 if there is none. Without one that cannot be read tokens could go
+// back.
 func (s *store) readRecord(ctx context.Context, l *link, queue string) (*record, int32, error) {
 	path := s.aside("floors", queue)
 	c, err := l.Get(ctx, path)
@@ -170,7 +171,8 @@ func (s *store) raise(ctx context.Context, l *link, q *queue, floor, lost uint64
 	}
 }
 
-// heldBy is the transaction of the last ticket that is held, which keeps its token, and the first one from which on tokens are raised.
+// heldBy is the transaction of the last ticket that is held, which keeps its token, and the first one from which on
+// tokens are raised.
 func (s *store) heldBy(ctx context.Context, l *link, q *queue, now int64) (held, next int64, err error) {
 	f, err := s.readAll(ctx, l, q)
 	if err != nil {

@@ -76,8 +76,8 @@ func listed(t *testing.T, d driver.Driver) (names []string) {
 	return names
 }
 
-// Promise: garbage in the record by which the tokens of a name were raised harms that name only: it is refused until its
-// tokens are raised again. Garbage in the node above the records harms nobody. No token goes back.
+// Promise: garbage in the record by which the tokens of a name were raised harms that name only: it is refused until
+// its tokens are raised again. Garbage in the node above the records harms nobody. No token goes back.
 func TestGarbageInFloorsHarmsOneName(t *testing.T) {
 	t.Parallel()
 	s := lent(t)

@@ -77,7 +77,8 @@ func TestATicketThatComesBackIsRemoved(t *testing.T) {
 	}
 }
 
-// Promise: servers that do not tell which nodes a session has are not asked again and again, since they end the connection.
+// Promise: servers that do not tell which nodes a session has are not asked again and again, since they end the
+// connection.
 func TestAServerThatDoesNotTellWhatStandsIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second

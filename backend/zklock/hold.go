@@ -190,10 +190,10 @@ func (t *seat) expire(ctx context.Context) {
 	}
 }
 
-// visit removes ghosts, once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after leaders
-// have crashed. They would stand as long as the session of their client, and all others wait behind them. It asks the server
-// which nodes the session has, and removes nodes of tickets that no session on this connection knows. A ticket is known
-// before its node is made, and until that is removed.
+// visit removes ghosts, once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after
+// leaders have crashed. They would stand as long as the session of their client, and all others wait behind them. It
+// asks the server which nodes the session has, and removes nodes of tickets that no session on this connection knows. A
+// ticket is known before its node is made, and until that is removed.
 func (s *session) visit(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ttl/4)
 	defer cancel()

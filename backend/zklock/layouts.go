@@ -364,7 +364,8 @@ func (p *guest) quit(ctx context.Context, _ bool) error {
 func (p *guest) shrink(context.Context, int64) error       { return nil }
 func (p *guest) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
 
-// readAll is readAny with the tickets in other layouts, for callers that are shown a queue or ask for one of its tickets.
+// readAll is readAny with the tickets in other layouts, for callers that are shown a queue or ask for one of its
+// tickets.
 func (s *store) readAll(ctx context.Context, l *link, q *queue) (*listing, error) {
 	f, err := s.readAny(ctx, l, q)
 	if err == nil {

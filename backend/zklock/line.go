@@ -57,8 +57,8 @@ type listing struct {
 // errStale: a list has to be read again.
 var errStale = errors.New("zookeeper: the list of tickets is older than the ticket")
 
-// read lists a queue, and settles it: it removes the tickets whose fixed end has passed, and a number of permits that is
-// over. It is ErrNoNode if the queue has no node.
+// read lists a queue, and settles it: it removes the tickets whose fixed end has passed, and a number of permits that
+// is over. It is ErrNoNode if the queue has no node.
 func (s *store) read(ctx context.Context, l *link, q *queue) (*listing, error) {
 	for {
 		f, err := s.list(ctx, l, q, false)

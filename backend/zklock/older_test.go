@@ -293,8 +293,8 @@ func creationUnderWayMakesNoSecondTicket(t *testing.T, e *zktest.Ensemble) {
 	}
 }
 
-// Promise: a server that lags behind lets nobody in by a number of before: who is granted there was so before the number was set,
-// and counts as a holder.
+// Promise: a server that lags behind lets nobody in by a number of before: who is granted there was so before the
+// number was set, and counts as a holder.
 func aFollowerThatLagsGrantsByNoNumberOfBefore(t *testing.T, e *zktest.Ensemble) {
 	follower, leader := e.Followers()[0], e.Leader()
 	near, far := opened(t, leader.Addr), opened(t, follower.Addr)

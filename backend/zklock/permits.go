@@ -22,8 +22,8 @@ import (
 //	_c_permits                                the bell, which is made right after a number, and stands as long as there is one
 //
 // Its own number is its place among the tickets. "held" is the last ticket that was held, "unsure" the last that was
-// not: those after that, and before the node, may be. It counts as long as it stands, and is not changed: another one takes
-// its place, in one transaction. A waiter watches it, or the bell while there is none.
+// not: those after that, and before the node, may be. It counts as long as it stands, and is not changed: another one
+// takes its place, in one transaction. A waiter watches it, or the bell while there is none.
 //
 // For clients of earlier releases it is an election of another library, in front of newcomers. They are
 // refused, also as mutexes: a word of mutexes would let these wait there, and take those for intruders that

@@ -31,8 +31,8 @@ func (w *following) end() {
 // again after some seconds.
 const mostFollowed = 1000
 
-// follow has a follower told of the next event at a node. The caller then has the server watch it; if that fails it calls
-// unfollow.
+// follow has a follower told of the next event at a node. The caller then has the server watch it; if that fails it
+// calls unfollow.
 func (s *store) follow(f exchange.Follower, l *zk.Link, path string, children bool) {
 	s.unfollow(f)
 	s.mu.Lock()

@@ -12,10 +12,9 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Renew asks the leader, for a follower that has lost it answers everything
-// else by itself, while the leader lets the session expire. What it proves is
-// an earlier exchange: see package internal/zk. What became of the tickets is known without a question: their nodes stand
-// as long as the session, unless they are removed, and that is watched.
+// Renew asks the leader, for a follower that has lost it answers everything else by itself, while the leader lets the
+// session expire. What it proves is an earlier exchange: see package internal/zk. What became of the tickets is known
+// without a question: their nodes stand as long as the session, unless they are removed, and that is watched.
 func (s *store) Renew(ctx context.Context, row exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
 	err = s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
 		r.Tickets, err = o.renew(ctx, refs)

@@ -220,7 +220,8 @@ func evictedAsTheNumberGrows(number int64) func(p, late *party) {
 	}
 }
 
-// aboutToBeRefused: a number that is set stays though a lock of another kind is about to be refused because of one of before.
+// aboutToBeRefused: a number that is set stays though a lock of another kind is about to be refused because of one of
+// before.
 func aboutToBeRefused(takenBack bool) func(p, late *party) {
 	return func(p, late *party) {
 		p.passes(permits("q", 1, 8))
@@ -241,11 +242,12 @@ func aboutToBeRefused(takenBack bool) func(p, late *party) {
 	}
 }
 
-// Promise: who is to be refused for its number or kind, but is granted since that number is forgotten, or another one is
-// set, before its client hears of its node, is not expelled by one who has listed the queue before that, or by who sets
-// another number.
+// Promise: who is to be refused for its number or kind, but is granted since that number is forgotten, or another one
+// is set, before its client hears of its node, is not expelled by one who has listed the queue before that, or by who
+// sets another number.
 func TestWhoIsGrantedAfterAllIsNotExpelled(t *testing.T) {
-	// expels: late joins as one who disagrees, and another one, who agrees, is about to remove it when forget is called.
+	// expels: late joins as one who disagrees, and another one, who agrees, is about to remove it when forget is
+	// called.
 	expels := func(disagrees, agrees int64, agreesAfter bool, number func(p *party) (forget func())) func(p, late *party) {
 		return func(p, late *party) {
 			forget := number(p)
@@ -313,8 +315,8 @@ func TestWhoIsGrantedAfterAllIsNotExpelled(t *testing.T) {
 	})
 }
 
-// endedBefore puts a number into a queue that was taken back, 8, and in front of it a ticket whose fixed end has passed: the
-// number counts until somebody lists the line, and removes the ticket.
+// endedBefore puts a number into a queue that was taken back, 8, and in front of it a ticket whose fixed end has
+// passed: the number counts until somebody lists the line, and removes the ticket.
 func endedBefore(p *party) {
 	p.passes(aMutex("q"))
 	all := zk.WorldACL(zk.PermAll)
@@ -326,11 +328,11 @@ func endedBefore(p *party) {
 	noError(p.t, err)
 }
 
-// Promise: a ticket that is removed before its client looks whether it is held is not told so, though whoever stands there
-// then is alone, too, or the one in front of it has held, and left, by then.
+// Promise: a ticket that is removed before its client looks whether it is held is not told so, though whoever stands
+// there then is alone, too, or the one in front of it has held, and left, by then.
 func TestWhoIsRemovedBeforeItLooksIsNotGranted(t *testing.T) {
-	// removed: behind is who stands in front; removes is what removes the ticket. It looks while its node is made: it may
-	// look too early, and then nothing is removed.
+	// removed: behind is who stands in front; removes is what removes the ticket. It looks while its node is made: it
+	// may look too early, and then nothing is removed.
 	removed := func(r driver.Request, behind bool, removes func(p *party, k driver.Request), next driver.Request) func(p, late *party) {
 		return func(p, late *party) {
 			for i := range 200 {
@@ -383,8 +385,8 @@ func TestWhoIsRemovedBeforeItLooksIsNotGranted(t *testing.T) {
 	})
 }
 
-// removedBesideAnEnd: a ticket that is removed while its client removes one in front of it, whose end has passed, is not
-// granted.
+// removedBesideAnEnd: a ticket that is removed while its client removes one in front of it, whose end has passed, is
+// not granted.
 func removedBesideAnEnd(r driver.Request, byNumber bool) func(p, late *party) {
 	return func(p, late *party) {
 		for span, tooLate := time.Second, true; tooLate; span *= 2 {
@@ -593,8 +595,8 @@ func TestWhoHasDiedAndANumber(t *testing.T) {
 	}
 }
 
-// Promise: a waiter that asks for more than the number leaves also if whoever has set it does not remove it: nobody waits
-// behind it.
+// Promise: a waiter that asks for more than the number leaves also if whoever has set it does not remove it: nobody
+// waits behind it.
 func TestWhoNeverFitsLeavesByItself(t *testing.T) {
 	a := alone(t)
 	b, setter := a.next(), a.next()
@@ -615,8 +617,8 @@ func TestWhoNeverFitsLeavesByItself(t *testing.T) {
 	a.leaves(held, light)
 }
 
-// Promise: whoever sets a number that it has set already, since the answer was lost, changes nothing; of several who set numbers at once
-// one is the last; and nothing is left when it is taken back.
+// Promise: whoever sets a number that it has set already, since the answer was lost, changes nothing; of several who
+// set numbers at once one is the last; and nothing is left when it is taken back.
 func TestOneNumberIsSet(t *testing.T) {
 	a := alone(t)
 	setter := a.next()
@@ -701,8 +703,8 @@ func TestGarbageInANumberGrantsNobody(t *testing.T) {
 	}
 }
 
-// Promise: where a number is set, who has held all permits and left lets in no lock of another kind, whose client does not know
-// of the number; and nobody of an earlier release, to which the mark says nothing.
+// Promise: where a number is set, who has held all permits and left lets in no lock of another kind, whose client does
+// not know of the number; and nobody of an earlier release, to which the mark says nothing.
 func TestAMarkLeftBesideANumberLetsNobodyPassIt(t *testing.T) {
 	a := alone(t)
 	for _, q := range []string{"left", "ended"} {
@@ -722,7 +724,8 @@ func TestAMarkLeftBesideANumberLetsNobodyPassIt(t *testing.T) {
 	}
 }
 
-// Promise: a number can be taken back while a lock of Curator stands behind it, and does not count because of that lock.
+// Promise: a number can be taken back while a lock of Curator stands behind it, and does not count because of that
+// lock.
 func TestANumberIsTakenBackBesideALockOfCurator(t *testing.T) {
 	a := alone(t)
 	a.resizes("q", 8)
@@ -738,8 +741,8 @@ func TestANumberIsTakenBackBesideALockOfCurator(t *testing.T) {
 	a.holds(permits("q", 7, 7))
 }
 
-// Promise: the node that tells of the first number stays if it stands alone, since somebody has removed the number's node by
-// hand: the next number may need it.
+// Promise: the node that tells of the first number stays if it stands alone, since somebody has removed the number's
+// node by hand: the next number may need it.
 func TestABellThatStandsAloneStays(t *testing.T) {
 	a := alone(t)
 	a.resizes("q", 3)
@@ -766,8 +769,8 @@ func TestABellThatStandsAloneStays(t *testing.T) {
 	}
 }
 
-// Promise: semaphores in Curator's layout keep their number, and say why; a number that was set for the other layout, or one that
-// cannot be read, refuses what has Curator's.
+// Promise: semaphores in Curator's layout keep their number, and say why; a number that was set for the other layout,
+// or one that cannot be read, refuses what has Curator's.
 func TestANumberRefusesOtherLayouts(t *testing.T) {
 	p := alone(t)
 	d := errtest.Must(openURL(t.Context(), "zk://"+p.server.Addr+"/a"+curators))(t)

@@ -175,8 +175,8 @@ func (s *session) holding() bool {
 	return false
 }
 
-// proof is the local time from which its tickets are proven, those without an end of their own: the session's end takes them, and so
-// does this client if the session is not renewed. The mutex is held.
+// proof is the local time from which its tickets are proven, those without an end of their own: the session's end takes
+// them, and so does this client if the session is not renewed. The mutex is held.
 func (s *session) proof() driver.Instant { return min(s.l.Proven(), s.renewed) }
 
 // connected hears of a connection that has a session.

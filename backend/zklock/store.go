@@ -69,7 +69,8 @@ func newDriver(c *config) driver.Driver {
 	return exchange.New(newStore(c).laidOut(), exchange.NewMailbox())
 }
 
-// Traits: nobody has to ask for the end of a ticket, since the end of a session removes its nodes, and these are watched.
+// Traits: nobody has to ask for the end of a ticket, since the end of a session removes its nodes, and these are
+// watched.
 func (s *store) Traits() exchange.Traits {
 	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt}
 }
@@ -268,7 +269,8 @@ func (s *store) lay(ctx context.Context, l *link, path string, container bool) e
 	return err
 }
 
-// laid makes a change that needs a node, which is made if it is not there. A container that is empty goes away at any time.
+// laid makes a change that needs a node, which is made if it is not there. A container that is empty goes away at any
+// time.
 func (s *store) laid(ctx context.Context, l *link, path string, container bool, change func() error) error {
 	for tries := 0; ; tries++ {
 		err := change()

@@ -9,9 +9,9 @@ import (
 	"github.com/interlock-go/interlock/bench/workload"
 )
 
-// Compare is a table of two runs: of each contender in each workload the first figure, and what the second run made of it.
-// The last column divides that by what it made of the peers on the same backend, since they have not changed: the rest is
-// this machine's doing.
+// Compare is a table of two runs: of each contender in each workload the first figure, and what the second run made of
+// it. The last column divides that by what it made of the peers on the same backend, since they have not changed: the
+// rest is this machine's doing.
 func Compare(before, after *Results) string {
 	var t strings.Builder
 	t.WriteString("| workload | contender | figure | before | after | ratio | ratio to that of the peers |\n|---|---|---|---|---|---|---|\n")

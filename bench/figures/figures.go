@@ -167,8 +167,8 @@ func (r *Results) speed() string {
 	return t.String()
 }
 
-// gives is what a lock gives beside exclusion: grants in the order of arrival, news of its loss, a token that grows, and
-// no connection or file that is kept for each that holds or waits.
+// gives is what a lock gives beside exclusion: grants in the order of arrival, news of its loss, a token that grows,
+// and no connection or file that is kept for each that holds or waits.
 var gives = map[string]string{
 	ours:           "order, loss, token, no connection",
 	"advisory":     "order",

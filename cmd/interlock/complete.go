@@ -18,8 +18,8 @@ const mostOffers = 100
 // words yields the words that an argument may be completed to, behind args; a tab is before what one means.
 type words = func(ctx context.Context, c *interlock.Client, args []string, begin string, yield func(string, error) bool)
 
-// completes offers words for so many arguments; then comes what is next. The backend is given little time, and nothing is
-// said if it does not answer: who types cannot read that. A word that is not tame is left out.
+// completes offers words for so many arguments; then comes what is next. The backend is given little time, and nothing
+// is said if it does not answer: who types cannot read that. A word that is not tame is left out.
 func (o *options) completes(most int, next cobra.ShellCompDirective, words words) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) >= most {

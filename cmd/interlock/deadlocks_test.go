@@ -103,8 +103,8 @@ func done(all []*started) (n int) {
 	return n
 }
 
-// Promise: of two programs with different prefixes in one deadlock, each lock is named as one of the URLs can name it, with the
-// backend's URL, and what to do about it helps; a lock that none can name has its whole name.
+// Promise: of two programs with different prefixes in one deadlock, each lock is named as one of the URLs can name it,
+// with the backend's URL, and what to do about it helps; a lock that none can name has its whole name.
 func TestADeadlockOfTwoPrefixesIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -75,8 +75,8 @@ func TestTheGoOfTheDocumentationCompiles(t *testing.T) {
 	}
 }
 
-// exampleOf returns the code in the comment of the package in a folder, before the first heading. A folder without a package and one with a
-// program need none.
+// exampleOf returns the code in the comment of the package in a folder, before the first heading. A folder without a
+// package and one with a program need none.
 func exampleOf(t *testing.T, folder string) (example string, needed bool) {
 	files := errtest.Must(filepath.Glob(folder + "/*.go"))(t)
 	for _, file := range files {

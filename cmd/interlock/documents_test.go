@@ -19,10 +19,10 @@ import (
 
 const documents = "../../docs/"
 
-// Each block of commands is run, be it fenced or indented, and each command in a table of what takes the
-// place of what: all of one document in one shell that stops at the first command that fails. Those of a page in
-// places run on servers. Blocks of notRun are not run, and say why. The experiments of the decisions have a test of their
-// own, and the blocks of translations are those of the English page: TestTheREADMEsAgree.
+// Each block of commands is run, be it fenced or indented, and each command in a table of what takes the place of what:
+// all of one document in one shell that stops at the first command that fails. Those of a page in places run on
+// servers. Blocks of notRun are not run, and say why. The experiments of the decisions have a test of their own, and
+// the blocks of translations are those of the English page: TestTheREADMEsAgree.
 func TestTheCommandsOfTheDocumentsRun(t *testing.T) {
 	t.Parallel()
 	unused := slices.Clone(notRun)
@@ -96,8 +96,8 @@ type unrun struct{ page, begin, why string }
 // translation matches a page in another language: the page, and the language.
 var translation = regexp.MustCompile(`^([^.]+)\.([^.]+)\.md$`)
 
-// commands are the lines of a block of shell, without what only cron reads, or a command of another program in a sentence
-// or a table; "" of another snippet.
+// commands are the lines of a block of shell, without what only cron reads, or a command of another program in a
+// sentence or a table; "" of another snippet.
 func (s snippet) commands() string {
 	switch {
 	case s.span && ofServers.MatchString(s.text):

@@ -218,8 +218,8 @@ func releasing(t *testing.T, s *redistest.Server, args ...string) *started {
 	return r
 }
 
-// Promise: a signal that comes when the job has ended ends no release: the lock is free at once, and the status is that of
-// the job.
+// Promise: a signal that comes when the job has ended ends no release: the lock is free at once, and the status is that
+// of the job.
 func TestASignalEndsNoRelease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -239,8 +239,8 @@ func TestASignalEndsNoRelease(t *testing.T) {
 	}
 }
 
-// Promise: a second signal ends interlock also while it tries to keep a lock as long as --at-least says, which may take as
-// long as the lease lasts.
+// Promise: a second signal ends interlock also while it tries to keep a lock as long as --at-least says, which may take
+// as long as the lease lasts.
 func TestASecondSignalEndsARelease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

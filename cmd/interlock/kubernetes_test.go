@@ -37,7 +37,8 @@ var kubernetesNeeds = map[string][]string{
 	"apps/v1 Deployment": {"metadata.name", "spec.selector.matchLabels.app", "POD.metadata.labels.app", "POD.spec.containers.name"},
 }
 
-// Promise: the examples for Kubernetes have fields that exist, names that fit each other, and commands that interlock accepts.
+// Promise: the examples for Kubernetes have fields that exist, names that fit each other, and commands that interlock
+// accepts.
 func TestTheExamplesForKubernetes(t *testing.T) {
 	t.Parallel()
 	d := newDocumented(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
 
-// Promise: while a server grants nothing after a crash, a wait that gives up says that it is not available, and not that the lock
-// is busy: also one that has begun before the crash.
+// Promise: while a server grants nothing after a crash, a wait that gives up says that it is not available, and not
+// that the lock is busy: also one that has begun before the crash.
 func TestAPauseAfterACrashIsNoBusyLock(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) (s server, url string, keep func()){

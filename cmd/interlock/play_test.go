@@ -16,8 +16,8 @@ import (
 	"github.com/interlock-go/interlock/internal/busy"
 )
 
-// Promise: the workers of ui --demo end with the command, however it ends, and one that is stopped too. A command that is
-// asked to end removes its folder.
+// Promise: the workers of ui --demo end with the command, however it ends, and one that is stopped too. A command that
+// is asked to end removes its folder.
 func TestTheDemoLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {

@@ -76,6 +76,6 @@ seconds until the clock has passed the floor, and refuses a floor that is later.
 	return cmd
 }
 
-// tokenAt is larger than the tokens that a backend which follows its server's clock has granted before t. They count units
-// of ten microseconds, and the last twelve bits the grants within a process.
+// tokenAt is larger than the tokens that a backend which follows its server's clock has granted before t. They count
+// units of ten microseconds, and the last twelve bits the grants within a process.
 func tokenAt(t time.Time) uint64 { return uint64(t.UnixMicro()/10) << 12 }

@@ -177,8 +177,8 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// takeWhatTheyUse has the commands below cmd take the arguments that their Use says, unless there is a -- in it, and offer
-// names of locks where it says NAME or PREFIX.
+// takeWhatTheyUse has the commands below cmd take the arguments that their Use says, unless there is a -- in it, and
+// offer names of locks where it says NAME or PREFIX.
 func takeWhatTheyUse(o *options, cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if c.ValidArgsFunction == nil && (strings.Contains(c.Use, "NAME") || strings.Contains(c.Use, "PREFIX")) {

@@ -350,7 +350,8 @@ func (m *topModel) answer(key string) any {
 	return m.picked
 }
 
-// cursor is a place in a list whose rows come and go. It stays on the row with its key, and on the first row without one.
+// cursor is a place in a list whose rows come and go. It stays on the row with its key, and on the first row without
+// one.
 type cursor struct {
 	key       string
 	moved     bool // since settle has read the key

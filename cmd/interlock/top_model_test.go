@@ -71,7 +71,8 @@ func mustShow(t *testing.T, m *topModel, texts ...string) {
 	}
 }
 
-// Promise: the cursor of top stays on its lock when others come and go, and before the first key it is on the first line.
+// Promise: the cursor of top stays on its lock when others come and go, and before the first key it is on the first
+// line.
 func TestTopsCursorStaysOnItsLock(t *testing.T) {
 	m := modelOf(80, 24, "b", "c", "d")
 	mustShow(t, m, "> b")
@@ -186,7 +187,8 @@ func TestAPastedTextIsNoCommand(t *testing.T) {
 	mustShow(t, m, "locks: 2")
 }
 
-// Promise: a sample that failed takes nothing off the screen of top, which says how old it is and why. A pause is no outage.
+// Promise: a sample that failed takes nothing off the screen of top, which says how old it is and why. A pause is no
+// outage.
 func TestTopKeepsTheLastStateOfABackendThatIsAway(t *testing.T) {
 	m := modelOf(80, 24, "a", "b")
 	m.update(noon.Add(2*time.Second), nil)

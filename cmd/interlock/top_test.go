@@ -190,8 +190,8 @@ func waitsAs(t *testing.T, url, owner, name string, n int) {
 	})
 }
 
-// Promise: in top one finds the lock that everybody waits for, opens it, evicts its holder after a question, and sees the
-// next one hold, and how the grant ended.
+// Promise: in top one finds the lock that everybody waits for, opens it, evicts its holder after a question, and sees
+// the next one hold, and how the grant ended.
 func TestTopFindsTheLockThatAllWaitForAndEvictsItsHolder(t *testing.T) {
 	t.Parallel()
 	url := testURL(t, "?ttl=10s")

@@ -80,8 +80,9 @@ func One(ctx context.Context, c Changer, change Change) (a Answer) {
 
 // Withdrawer is a [Changer] that takes out many waiters in one exchange.
 type Withdrawer interface {
-	// Withdraw is Leave for waiters of one queue that give up, or tickets that were waiters a moment ago; gone
-	// says which did not stand. Each calls it: one by one a crowd would each get the grant, in vain. The IDs are of the session; other tickets stay.
+	// Withdraw is Leave for waiters of one queue that give up, or tickets that were waiters a moment ago; gone says
+	// which did not stand. Each calls it: one by one a crowd would each get the grant, in vain. The IDs are of the
+	// session; other tickets stay.
 	Withdraw(ctx context.Context, s Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error)
 }
 

@@ -323,7 +323,8 @@ func TestCallersAreToldThatTheConnectionIsInDoubt(t *testing.T) {
 	})
 }
 
-// Promise: the event of a grant proves nothing of a ticket with an end of its own: that is where it was without the grant.
+// Promise: the event of a grant proves nothing of a ticket with an end of its own: that is where it was without the
+// grant.
 func TestAGrantDoesNotPutOffTheEndOfATicket(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
 		s, send := listening(t, Script{Join: says(waits)})

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Changes gather while an exchange of their lane is under way, and go together with the next: an exchange costs a
-// round trip, and the backend a commit, for one change as for many. The first one goes at once, in its caller's goroutine, so
+// Changes gather while an exchange of their lane is under way, and go together with the next: an exchange costs a round
+// trip, and the backend a commit, for one change as for many. The first one goes at once, in its caller's goroutine, so
 // that a caller who is alone pays nothing. A lane that gets no answer holds nothing up for longer than Traits.Patience.
 
 // laneOf says which changes gather.

@@ -290,8 +290,8 @@ func TestAListEndsWithItsCallers(t *testing.T) {
 	}
 }
 
-// Promise: an exchange that is stuck holds others up for no longer than the store's patience, and as long as it takes if
-// the backend makes one after the other.
+// Promise: an exchange that is stuck holds others up for no longer than the store's patience, and as long as it takes
+// if the backend makes one after the other.
 func TestAnExchangeThatIsStuckHoldsUpNoOther(t *testing.T) {
 	for _, patience := range []time.Duration{0, 5 * time.Millisecond} {
 		bubble.Run(t, func(t *testing.T) {

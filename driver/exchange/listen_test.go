@@ -165,8 +165,8 @@ func frozen(first int64, takes time.Duration) (*exchange.Driver, *atomic.Int64) 
 	return store.Driver(), &reads
 }
 
-// Promise: polls take about a tenth of the time where they are slow, however often calls begin: not more, since others poll too, and
-// not none.
+// Promise: polls take about a tenth of the time where they are slow, however often calls begin: not more, since others
+// poll too, and not none.
 func TestPollsAreNeitherDenseNorStarved(t *testing.T) {
 	for _, listens := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -102,7 +102,8 @@ var _ = rules.Add(rule{Name: "Healthy", Long: true, Exact: true, Says: []string{
 				if left >= time.Duration(share*float64(ttl)) {
 					continue
 				}
-				// Up to three exchanges make a lease's time, each after a timer: two prove, another asks what was proven.
+				// Up to three exchanges make a lease's time, each after a timer: two prove, another asks what was
+				// proven.
 				if felt := slowest.load(); felt > bears || left+6*felt >= time.Duration(share*float64(ttl)) {
 					t.Slow("%v of %v were left, and an exchange took %v", left, ttl, felt)
 				}

@@ -178,9 +178,9 @@ func (g *group) proxy(s *redistest.Server) *redistest.Proxy {
 	return g.Proxies[slices.Index(g.Nodes, s)]
 }
 
-// Promise: of five Redis servers any two may be killed, restarted empty, stopped or cut off at a time, again and
-// again under load: never do two hold a lock at once, no token falls, and the locks go on being granted meanwhile. If three or
-// more are silent they go on afterwards. All five are members again in the end.
+// Promise: of five Redis servers any two may be killed, restarted empty, stopped or cut off at a time, again and again
+// under load: never do two hold a lock at once, no token falls, and the locks go on being granted meanwhile. If three
+// or more are silent they go on afterwards. All five are members again in the end.
 //
 // A member that has lost its data counts as one of the two until it has been there for a TTL.
 func TestAnyMinorityMayFail(t *testing.T) {
@@ -188,8 +188,8 @@ func TestAnyMinorityMayFail(t *testing.T) {
 	disturb(t, quorumURL(urls), time.Second, servers, rounds(t, 4))
 }
 
-// Promise: so it is with three groups of Redis servers, each watched by Sentinels, of which any one may also replace its
-// master: with replicas=1 the new master has all grants that count.
+// Promise: so it is with three groups of Redis servers, each watched by Sentinels, of which any one may also replace
+// its master: with replicas=1 the new master has all grants that count.
 func TestAnySentinelGroupMayFail(t *testing.T) {
 	groups, urls := startGroups(t, 3)
 	disturb(t, quorumURL(urls), 2*time.Second, groups, rounds(t, 2))
@@ -279,8 +279,8 @@ func awaitMembers(t *testing.T, target string, ttl time.Duration, n int) {
 	t.Fatalf("not all %d members count again: %s", n, last)
 }
 
-// Promise: members that have lost their data, as many as may, give a lock to nobody while its holder, who is cut off from all
-// members, still has it.
+// Promise: members that have lost their data, as many as may, give a lock to nobody while its holder, who is cut off
+// from all members, still has it.
 func TestServersWithoutTheirDataGiveNoLockAway(t *testing.T) {
 	const ttl = 4 * time.Second
 	servers, urls := startRedis(t, 5)
@@ -330,8 +330,8 @@ func TestServersWithoutTheirDataGiveNoLockAway(t *testing.T) {
 	}
 }
 
-// Promise: where tokens follow clocks, as those of Redis do, they grow though each member has lost its data, one after the
-// other or all at once.
+// Promise: where tokens follow clocks, as those of Redis do, they grow though each member has lost its data, one after
+// the other or all at once.
 func TestTokensGrowThoughEachMemberHasLostItsData(t *testing.T) {
 	const ttl = time.Second
 	servers, urls := startRedis(t, 3)
@@ -369,8 +369,8 @@ func TestTokensGrowThoughEachMemberHasLostItsData(t *testing.T) {
 	grows("after all have lost it at once")
 }
 
-// Promise: a lock outlives the loss of the data of each member, one after the other: the next one may be restarted when the
-// doctor says that all members count.
+// Promise: a lock outlives the loss of the data of each member, one after the other: the next one may be restarted when
+// the doctor says that all members count.
 func TestALockOutlivesARestartOfEachMember(t *testing.T) {
 	const ttl = 3 * time.Second
 	servers, urls := startRedis(t, 3)

@@ -154,7 +154,8 @@ func feel(t *testing.T, urls []string) (slowest func() time.Duration) {
 	}
 }
 
-// Promise: a member that has lost its data, and whose clock is set forward then, does not count before a TTL has passed.
+// Promise: a member that has lost its data, and whose clock is set forward then, does not count before a TTL has
+// passed.
 func TestAnEmptyMemberWhoseClockIsSetForwardDoesNotCount(t *testing.T) {
 	t.Parallel()
 	const ttl = 6 * time.Second
@@ -192,8 +193,8 @@ func TestProgramsThatEndSoonMakeAMemberCount(t *testing.T) {
 	}
 }
 
-// Promise: a member that keeps the place of a dead client, since its clock was set back, or since it cannot see the death,
-// keeps nobody out for long.
+// Promise: a member that keeps the place of a dead client, since its clock was set back, or since it cannot see the
+// death, keeps nobody out for long.
 func TestAMemberThatKeepsADeadTicketKeepsNobodyOut(t *testing.T) {
 	const ttl = 2 * time.Second
 	for _, n := range []int{3, 5} {

@@ -38,7 +38,8 @@ func stoppedAsPromised(t *testing.T, results []Result) {
 	}
 }
 
-// Promise: a worker that breathes while a buyer of it is struck strikes no other one: who comes there meanwhile begins again.
+// Promise: a worker that breathes while a buyer of it is struck strikes no other one: who comes there meanwhile begins
+// again.
 func TestABreathStrikesNoSecondBuyer(t *testing.T) {
 	s := &shop{job: job{Strike: 1}, midway: make(chan bool), goOn: make(chan bool)}
 	struck := make(chan error, 1)
@@ -60,8 +61,8 @@ func TestABreathStrikesNoSecondBuyer(t *testing.T) {
 	}
 }
 
-// Promise: a worker that is stopped, perhaps in a write that keeps out all others, runs for a moment after 16 s and 32 s,
-// and for good after 48 s, or when another has sold the piece.
+// Promise: a worker that is stopped, perhaps in a write that keeps out all others, runs for a moment after 16 s and 32
+// s, and for good after 48 s, or when another has sold the piece.
 func TestAStoppedWorkerBreathes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for sold, want := range map[time.Duration]string{time.Second: "stop 0s, go on 1s", time.Hour: "stop 0s, go on 16s, stop 16s, go on 32s, stop 32s, go on 48s"} {

@@ -73,8 +73,8 @@ func multiLock(ctx context.Context, redisson1, redisson2, redisson3 *interlock.C
 		return err
 	}
 
-	// tryLock(100, 10, SECONDS): false is ErrBusy, or the end of the wait. ExpiresAfter ends the lock by itself, whatever
-	// becomes of this process; lock(10, SECONDS) has it alone.
+	// tryLock(100, 10, SECONDS): false is ErrBusy, or the end of the wait. ExpiresAfter ends the lock by itself,
+	// whatever becomes of this process; lock(10, SECONDS) has it alone.
 	lease, err := all.With(interlock.Wait(100*time.Second), interlock.ExpiresAfter(10*time.Second)).Acquire(ctx)
 	if err != nil {
 		return err

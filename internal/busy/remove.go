@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// RemoveAll is [os.RemoveAll] for a folder in which running clients make files meanwhile: it removes what they have made,
-// too, for up to ten seconds.
+// RemoveAll is [os.RemoveAll] for a folder in which running clients make files meanwhile: it removes what they have
+// made, too, for up to ten seconds.
 func RemoveAll(dir string) error {
 	for end := time.Now().Add(Bound(10 * time.Second)); ; {
 		err := os.RemoveAll(dir)

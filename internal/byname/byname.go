@@ -11,8 +11,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Under returns the name prefix/name, of a name that another library makes. If that is not one of Interlock's, such as one
-// with a domain of 253 bytes, it has the SHA-256 of the name in hex instead.
+// Under returns the name prefix/name, of a name that another library makes. If that is not one of Interlock's, such as
+// one with a domain of 253 bytes, it has the SHA-256 of the name in hex instead.
 func Under(prefix, name string) string {
 	full := prefix + "/" + name
 	if driver.CheckName(full) != nil {

@@ -21,7 +21,8 @@ func TestTheWaitsOfALongLineCanBeServed(t *testing.T) {
 	}
 }
 
-// Promise: a wait whose ticket is held is not stuck, though more is held than the capacity and it has not heard of its grant.
+// Promise: a wait whose ticket is held is not stuck, though more is held than the capacity and it has not heard of its
+// grant.
 func TestAWaitThatHasBeenServedIsNotStuck(t *testing.T) {
 	s := driver.Queue{Name: "s", Capacity: 1, Members: []driver.Member{{ID: "p", Held: true, Units: 1}, {ID: "own", Held: true, Units: 1}}}
 	m := driver.Queue{Name: "m", Capacity: 1, Members: []driver.Member{{ID: "mt", Held: true, Units: 1}}}

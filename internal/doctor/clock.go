@@ -16,8 +16,8 @@ func Ahead(server, began, ended time.Time) (ahead, wrong time.Duration) {
 	return server.Sub(began.Add(wrong)), wrong
 }
 
-// Clock is the finding about a server's clock, by which leases are measured. Nothing is measured by that of this machine, but
-// the difference shows a clock that somebody is going to correct.
+// Clock is the finding about a server's clock, by which leases are measured. Nothing is measured by that of this
+// machine, but the difference shows a clock that somebody is going to correct.
 func Clock(ahead, wrong time.Duration) driver.Finding {
 	if ahead.Abs()-wrong > time.Second {
 		return Warn("exclusion, if it is the server's clock that is wrong, and is set forward by more than the margin of a lease (a tenth of its TTL, a second at most)",

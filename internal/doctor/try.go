@@ -11,8 +11,9 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Try makes the exchanges of a lock and of a value once, as programs do, both with a name that ends with /value and is used by nobody else. The error is that of the first
-// one that fails: a right is missing, the server is read-only, its memory or its disk is full.
+// Try makes the exchanges of a lock and of a value once, as programs do, both with a name that ends with /value and is
+// used by nobody else. The error is that of the first one that fails: a right is missing, the server is read-only, its
+// memory or its disk is full.
 func Try(ctx context.Context, s exchange.Store, mailbox, name string) error {
 	session := exchange.Session{ID: exchange.NewID(), TTL: 10 * time.Second, Owner: "doctor", Mailbox: mailbox}
 	ref := func() exchange.Ref { return exchange.Ref{Queue: name, ID: exchange.NewID()} }

@@ -23,7 +23,7 @@ func (e *Engine) Adopt(l *Lease, id string) error {
 	return ErrLost
 }
 
-// AdoptMember makes a ticket of this client from what inspection says of it, and l its lease. errTaken: the client has
+// AdoptMember makes a ticket of this client from what inspection says of it, and l its lease. ErrTaken: the client has
 // it by now.
 func (e *Engine) AdoptMember(ctx context.Context, l *Lease, m driver.Member, read driver.Instant) error {
 	if m.Left <= 0 {

@@ -1,6 +1,6 @@
 // Package engine is one client at one backend: its session and heartbeat, what it has in each queue, and the leases of
-// its holders. What a user calls stands above it, and what a backend does below it, in package driver. It knows no lock,
-// no event and no option: a [Request] says what is wanted, and a [Holder] is asked and told.
+// its holders. What a user calls stands above it, and what a backend does below it, in package driver. It knows no
+// lock, no event and no option: a [Request] says what is wanted, and a [Holder] is asked and told.
 //
 //   - There is one mutex for each queue. None is held during a call of the backend or of a holder.
 //   - A ticket is listed in its queue if and only if the backend may have it.
@@ -87,13 +87,13 @@ func (r *Request) shares() bool {
 
 // Holder is who acquires a lease, and then has it. It is asked and told without a mutex.
 type Holder interface {
-	// beginWait is called when a wait begins, in the place of a ticket, or "" for one in a line. The context that it
+	// BeginWait is called when a wait begins, in the place of a ticket, or "" for one in a line. The context that it
 	// returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is called when
 	// the wait has ended.
 	BeginWait(ctx context.Context, ticket string) (step context.Context, over func())
 
-	// capacitySet is the capacity that the queue has by now, after driver.ErrMismatch, and whether it was set for good. 0:
-	// that is not why it is one.
+	// CapacitySet is the capacity that the queue has by now, after driver.ErrMismatch, and whether it was set for good.
+	// 0: that is not why it is one.
 	CapacitySet(ctx context.Context) (capacity int64, set bool, err error)
 
 	Waits()             // the acquire has to wait

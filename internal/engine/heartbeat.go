@@ -62,8 +62,8 @@ func (n *session) heartbeat() {
 // for a moment, and again soon, there may be no more time in between.
 func pause(every, took time.Duration) time.Duration { return max(every/4-took, every/16) }
 
-// schedule is when the next heartbeat is due. plan alone makes it later, and looks at all tickets after that: so a renewBy
-// at the same time is not lost.
+// schedule is when the next heartbeat is due. plan alone makes it later, and looks at all tickets after that: so a
+// renewBy at the same time is not lost.
 type schedule struct {
 	at       atomic.Int64
 	earliest atomic.Int64

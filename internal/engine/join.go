@@ -143,7 +143,8 @@ type wanted struct {
 // others do not.
 const mostUnexplained = 8
 
-// after is what follows a mismatch: another try, with the number that is set or with its own again (changed), or an error.
+// after is what follows a mismatch: another try, with the number that is set or with its own again (changed), or an
+// error.
 func (w *wanted) after(ctx context.Context, l *Lease, mismatch error) (changed bool, err error) {
 	capacity, set, err := l.by.CapacitySet(ctx)
 	if err != nil {
@@ -166,7 +167,6 @@ func (w *wanted) after(ctx context.Context, l *Lease, mismatch error) (changed b
 // errLate: the news of a grant came so late that it may have ended.
 var errLate = errors.New("the grant came too late")
 
-// reach joins, unless the ticket is known to be queued, and waits.
 // rejoin gives up a ticket in whose place another one is to stand.
 func (t *ticket) rejoin(err error, by Holder) {
 	if isSessionOver(err) {

@@ -7,10 +7,10 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Work that goes on though its lease was lost overruns. Work is what a context was bound for, until its function
-// was called: so also a function of Do, until it has returned. Release ends it too, for then the holder says that it is done.
-// Work gets the margin of the lease for stopping, from the moment at which this process has noticed
-// the loss: a tenth of the TTL, and a second at most. What has ended by then does not overrun.
+// Work that goes on though its lease was lost overruns. Work is what a context was bound for, until its function was
+// called: so also a function of Do, until it has returned. Release ends it too, for then the holder says that it is
+// done. Work gets the margin of the lease for stopping, from the moment at which this process has noticed the loss: a
+// tenth of the TTL, and a second at most. What has ended by then does not overrun.
 //
 // A lease that overruns has a goroutine, which tells of it, and its ticket has another, which
 // keeps a record at the backend (see record).

@@ -11,9 +11,9 @@ import (
 // queue is all that this client has in one queue of the backend: its tickets with their leases, the goroutines that
 // wait for one of these (line), and the tickets that are still to join (joins).
 //
-// One mutex guards all of it. A method of these types that does not lock it is called with it. The mutexes of the engine and of
-// whole may be locked under it, and no call of the backend or of the user is made under it: what follows from a
-// change and makes such a call, or locks again, is put off by then, and done by unlock.
+// One mutex guards all of it. A method of these types that does not lock it is called with it. The mutexes of the
+// engine and of whole may be locked under it, and no call of the backend or of the user is made under it: what follows
+// from a change and makes such a call, or locks again, is put off by then, and done by unlock.
 //
 // A ticket is listed here if and only if the backend may have it.
 type queue struct {
@@ -128,10 +128,11 @@ func (q *queue) unlock() {
 	}
 }
 
-// errTaken: the client has a ticket with this ID.
+// ErrTaken: the client has a ticket with this ID.
 var ErrTaken = errors.New("the ticket is known")
 
-// list adds a ticket as one of a session. One that has ended loses the tickets that are listed by then, and has perhaps done so.
+// list adds a ticket as one of a session. One that has ended loses the tickets that are listed by then, and has perhaps
+// done so.
 func (q *queue) list(t *ticket, sess *session) error {
 	q.mu.Lock()
 	defer q.unlock()

@@ -78,7 +78,7 @@ type size struct {
 	confirmed int64 // what the backend has at most, as it has said
 }
 
-// tokenBits is what the token of a local grant adds to that of its ticket.
+// TokenBits are what the token of a local grant adds to that of its ticket.
 const (
 	TokenBits = 12
 	MaxGrants = 1 << TokenBits

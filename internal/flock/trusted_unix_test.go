@@ -11,7 +11,8 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// Promise: no other user chooses what is locked and written, neither by a second name nor by a file in a directory that all share.
+// Promise: no other user chooses what is locked and written, neither by a second name nor by a file in a directory that
+// all share.
 func TestAFileOfAnotherUserIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file, second := filepath.Join(dir, "file"), filepath.Join(dir, "second")

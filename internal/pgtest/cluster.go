@@ -98,8 +98,8 @@ var newCluster = testserver.Prepared(func(dir string) (data string, err error) {
 		"--auth", "trust", "--locale", "C", "--encoding", "UTF8", "--wal-segsize", "1"); err != nil {
 		return "", err
 	}
-	// The database that is there in case that template1 is spoiled is removed, since each file costs every server. In this mode the server reads one statement a line, and ends at the end
-	// of its input.
+	// The database that is there in case that template1 is spoiled is removed, since each file costs every server. In
+	// this mode the server reads one statement a line, and ends at the end of its input.
 	return data, run(dir, "UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'\nDROP DATABASE template0\n",
 		"postgres", "--single", "-D", data, "-c", "fsync=off", "-c", "exit_on_error=on", Database)
 })

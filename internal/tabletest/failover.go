@@ -120,7 +120,8 @@ type Tokens struct {
 	Last  uint64
 }
 
-// Take takes grants in all ways: of an empty queue, the second one with a Join that is repeated, and of one in which some wait.
+// Take takes grants in all ways: of an empty queue, the second one with a Join that is repeated, and of one in which
+// some wait.
 func (g *Tokens) Take(ctx context.Context, when string, s *driver.Opened) {
 	g.T.Helper()
 	for _, retry := range []bool{false, true} {

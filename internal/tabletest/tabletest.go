@@ -1,5 +1,5 @@
-// Package tabletest checks what backends promise whose locks are rows of a SQL server, beyond the rules of drivertest: what an
-// administrator, another program or a full server does to the tables harms nothing for long.
+// Package tabletest checks what backends promise whose locks are rows of a SQL server, beyond the rules of drivertest:
+// what an administrator, another program or a full server does to the tables harms nothing for long.
 package tabletest
 
 import (
@@ -26,7 +26,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// DeletedTickets demands that a name is not dead when the rows of all its tickets, of the holder or of the waiter were deleted: the next one who asks gets it.
+// DeletedTickets demands that a name is not dead when the rows of all its tickets, of the holder or of the waiter were
+// deleted: the next one who asks gets it.
 func DeletedTickets(t *testing.T, open func() *driver.Opened, remove func(queue, which string)) {
 	t.Helper()
 	ctx := within(t)
@@ -54,8 +55,8 @@ func DeletedTickets(t *testing.T, open func() *driver.Opened, remove func(queue,
 	}
 }
 
-// DroppedTables demands that a program that runs makes the tables again when they are not there any more, as its start would:
-// a server that came back empty is used again. What was held is over, and it is told.
+// DroppedTables demands that a program that runs makes the tables again when they are not there any more, as its start
+// would: a server that came back empty is used again. What was held is over, and it is told.
 func DroppedTables(t *testing.T, d driver.Driver, drop func()) {
 	t.Helper()
 	ctx := within(t)
@@ -93,8 +94,8 @@ func DroppedTables(t *testing.T, d driver.Driver, drop func()) {
 	errtest.Is(t, fresh.Close(ctx), nil)
 }
 
-// Tidying demands that what was left and what was swapped is remembered for long enough, beside a client that tidies up. later
-// has the swap be a minute old, and the queue unused for hours, and tidies.
+// Tidying demands that what was left and what was swapped is remembered for long enough, beside a client that tidies
+// up. later has the swap be a minute old, and the queue unused for hours, and tidies.
 func Tidying(t *testing.T, d driver.Driver, a *driver.Opened, later func()) {
 	t.Helper()
 	ctx, late := within(t), mutex("q")
@@ -110,8 +111,8 @@ func Tidying(t *testing.T, d driver.Driver, a *driver.Opened, later func()) {
 	}
 }
 
-// ClockFallsBack demands that tokens grow though the server's clock falls back, whichever way a ticket takes into its queue. ahead
-// has the numbers of the queue be larger by so many, as if the clock had been months ahead.
+// ClockFallsBack demands that tokens grow though the server's clock falls back, whichever way a ticket takes into its
+// queue. ahead has the numbers of the queue be larger by so many, as if the clock had been months ahead.
 func ClockFallsBack(t *testing.T, a, b *driver.Opened, ahead func(n uint64)) {
 	t.Helper()
 	ctx, g := within(t), &Tokens{T: t, Queue: "q"}
@@ -136,9 +137,9 @@ func ClockFallsBack(t *testing.T, a, b *driver.Opened, ahead func(n uint64)) {
 	g.grows("that is looked for first", errtest.Must(a.Join(ctx, r))(t))
 }
 
-// LockedQueue demands that a heartbeat proves what it names though the queue of a ticket that it does not name, or of one that
-// is a stray still, is locked by another program. The session's TTL is one of some ten seconds. ends tells whether a stray has got
-// an end of its own.
+// LockedQueue demands that a heartbeat proves what it names though the queue of a ticket that it does not name, or of
+// one that is a stray still, is locked by another program. The session's TTL is one of some ten seconds. ends tells
+// whether a stray has got an end of its own.
 func LockedQueue(t *testing.T, s *driver.Opened, lock func(queues ...string) (unlock func()), ends func(id string) bool) {
 	t.Helper()
 	ctx := within(t)
@@ -178,8 +179,9 @@ func LockedQueue(t *testing.T, s *driver.Opened, lock func(queues ...string) (un
 	})
 }
 
-// News demands that where the server has no more connections, the one for news takes the place of another: a process that does
-// not hear of a grant would hold up the whole line. connections counts what the calls of s use, and limit allows no more of them.
+// News demands that where the server has no more connections, the one for news takes the place of another: a process
+// that does not hear of a grant would hold up the whole line. connections counts what the calls of s use, and limit
+// allows no more of them.
 func News(t *testing.T, s, holder *driver.Opened, most int, connections func() int, limit func(), listens func() bool) {
 	t.Helper()
 	ctx := within(t)

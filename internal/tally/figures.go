@@ -1,7 +1,7 @@
 package tally
 
-// Figure is what is shown. Package metrics calls it interlock_, its name with _ for each dot, and what its unit and kind
-// add.
+// Figure is what is shown. Package metrics calls it interlock_, its name with _ for each dot, and what its unit and
+// kind add.
 type Figure struct {
 	Name string // without "interlock."
 	Kind Kind

@@ -2,9 +2,9 @@
 //
 // A [Server] is a port, a folder and a process, which is started when [Program] says that it is ready, and can be
 // killed, paused and started again. A [Proxy] disturbs connections; an [Interceptor] also loses, drops or holds back
-// messages. A [Group] is servers that work together. The packages redistest, zktest, etcdtest, pgtest and mysqltest each
-// describe a program as a [Kind], with its options, and add what only its servers can do. Each has Start and Run, and
-// the options Config (Flag of etcd) and TLS:
+// messages. A [Group] is servers that work together. The packages redistest, zktest, etcdtest, pgtest and mysqltest
+// each describe a program as a [Kind], with its options, and add what only its servers can do. Each has Start and Run,
+// and the options Config (Flag of etcd) and TLS:
 //
 //	           ready when it                   options                          groups             proxy, faults
 //	redistest  answers PING, and its own PID   Durable Users Replicas FakeTime  cluster, Sentinel  LoseReplies, DropPushes

@@ -16,8 +16,8 @@ type Wait struct {
 	Waiters int      `json:"waiters"` // tickets of the waiter
 }
 
-// Waits are who waits for whom, the most waiters first. A wait goes from each owner of a waiter to each owner of a holder
-// of the same lock. Programs without a name are left out.
+// Waits are who waits for whom, the most waiters first. A wait goes from each owner of a waiter to each owner of a
+// holder of the same lock. Programs without a name are left out.
 func Waits(locks []interlock.Queue) []Wait {
 	type ends struct{ waiter, holder string }
 	all := map[ends]*Wait{}

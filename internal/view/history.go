@@ -19,8 +19,8 @@ const (
 	Overran  = "overran"  // it was lost, and its work goes on
 )
 
-// Grant is a lock in the hands of one holder, as samples have shown it. Both times are late by up to the time between two
-// samples.
+// Grant is a lock in the hands of one holder, as samples have shown it. Both times are late by up to the time between
+// two samples.
 type Grant struct {
 	Name  string    `json:"name"`
 	ID    string    `json:"id"`
@@ -59,8 +59,8 @@ const (
 	mostEpisodes = 500    // ended: the longest are kept
 )
 
-// History is what samples that follow each other tell apart. It is bounded: of many locks, it forgets the grants of those
-// that have not changed for longest, first of free ones.
+// History is what samples that follow each other tell apart. It is bounded: of many locks, it forgets the grants of
+// those that have not changed for longest, first of free ones.
 type History struct {
 	mu      sync.Mutex
 	since   time.Time

@@ -26,8 +26,8 @@ const MostLocks = 20_000
 
 // Sampler lists the locks of a backend for all who look. Without calls it does nothing.
 //
-// A list is shared: it is at most a second old, or nine times as old as it took to make, so that a backend with very many
-// locks is not read for more than a tenth of the time, however many look.
+// A list is shared: it is at most a second old, or nine times as old as it took to make, so that a backend with very
+// many locks is not read for more than a tenth of the time, however many look.
 type Sampler struct {
 	c       *interlock.Client
 	prefix  string
@@ -55,9 +55,9 @@ func (s *Sampler) Last() Sample {
 	return s.last
 }
 
-// Next returns a sample that is later than after, as soon as one may be taken; the zero time is satisfied by one that is
-// new. While the backend does not answer it asks again, until ctx ends; then the error says why it did not answer, if that
-// is known.
+// Next returns a sample that is later than after, as soon as one may be taken; the zero time is satisfied by one that
+// is new. While the backend does not answer it asks again, until ctx ends; then the error says why it did not answer,
+// if that is known.
 func (s *Sampler) Next(ctx context.Context, after time.Time) (Sample, error) {
 	var outage error
 	for {
@@ -94,8 +94,8 @@ func (s *Sampler) Next(ctx context.Context, after time.Time) (Sample, error) {
 	}
 }
 
-// take reads the backend once, and tells the history. The error is of a backend that does not answer, or of ctx: then the
-// sample before it stays the latest.
+// take reads the backend once, and tells the history. The error is of a backend that does not answer, or of ctx: then
+// the sample before it stays the latest.
 func (s *Sampler) take(ctx context.Context) (Sample, error) {
 	began, before := time.Now(), s.c.Admin().Exchanges()
 	var sample Sample

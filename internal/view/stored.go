@@ -65,8 +65,8 @@ func AllStored(ctx context.Context, c *interlock.Client, prefix string, most int
 	return all, nil
 }
 
-// Alone reports whether an error is of one name, which the others need not suffer from. The error of a backend that does
-// not answer comes when ctx has ended.
+// Alone reports whether an error is of one name, which the others need not suffer from. The error of a backend that
+// does not answer comes when ctx has ended.
 func Alone(ctx context.Context, err error) bool {
 	return !errors.Is(err, interlock.ErrClosed) && ctx.Err() == nil
 }
@@ -117,8 +117,8 @@ func Named(ctx context.Context, c *interlock.Client, name string) (Name, error) 
 	return Besides(ctx, c, q)
 }
 
-// Besides adds to a lock what else has its name. What the backend cannot have there, such as a barrier of Curator where a
-// lock is, is not there.
+// Besides adds to a lock what else has its name. What the backend cannot have there, such as a barrier of Curator where
+// a lock is, is not there.
 func Besides(ctx context.Context, c *interlock.Client, q interlock.Queue) (Name, error) {
 	n := Name{Queue: q, Unreadable: map[string]string{}}
 	for _, kind := range []string{"barrier", "latch", "value"} {

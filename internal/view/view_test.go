@@ -38,7 +38,8 @@ func names(locks []interlock.Queue) (out []string) {
 	return out
 }
 
-// Promise: a choice filters by text, owner, waiters and age, and sorts by what its order says; what is not known comes last.
+// Promise: a choice filters by text, owner, waiters and age, and sorts by what its order says; what is not known comes
+// last.
 func TestAChoiceFiltersAndSorts(t *testing.T) {
 	locks := []interlock.Queue{
 		{Name: "a", Holders: []interlock.Member{holder("web-1", 50, 1)}, Waiters: []interlock.Member{member("web-2", 90)}},
@@ -263,8 +264,8 @@ func TestASampleThatIsGivenUpStopsNoOther(t *testing.T) {
 	})
 }
 
-// Promise: a backend that does not answer leaves the latest sample as it is, the error says why, and the first answer ends
-// the outage at once, however long it was.
+// Promise: a backend that does not answer leaves the latest sample as it is, the error says why, and the first answer
+// ends the outage at once, however long it was.
 func TestAnOutageKeepsTheLatestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memlock.New()

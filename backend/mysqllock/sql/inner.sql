@@ -268,8 +268,8 @@ BEGIN
 	END IF;
 END;
 
--- takes a lock of a channel, which one connection has. Another one that has it is of the same process, and was lost: the
--- server may not know of that yet.
+-- takes a lock of a channel, which one connection has. Another one that has it is of the same process, and was lost:
+-- the server may not know of that yet.
 CREATE PROCEDURE {p}seize(p_lock VARCHAR(64)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE v_got INT DEFAULT GET_LOCK(p_lock, 0);
@@ -285,13 +285,12 @@ BEGIN
 	IF v_got IS NULL OR v_got <> 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection listens here'; END IF;
 END;
 
--- brings the news of a channel, and then waits until KILL QUERY ends it, or for so many seconds. A server can
--- forget that it was to end a procedure, where a statement inside has just ended well. But
--- what stands in conditions and assignments is no such statement: so news whose ring was
--- forgotten are seen by the last condition, and from there on no ring is forgotten.
--- What it waits for is the anchor, a lock that one connection to the server has. Where nobody has it, this one
--- does from then on, and says so: a row with what 0. Its client is to park another one, which finds the news of the time
--- between: meanwhile another lock, with the name of the channel, says that the client listens.
+-- brings the news of a channel, and then waits until KILL QUERY ends it, or for so many seconds. A server can forget
+-- that it was to end a procedure, where a statement inside has just ended well. But what stands in conditions and
+-- assignments is no such statement: so news whose ring was forgotten are seen by the last condition, and from there on
+-- no ring is forgotten. What it waits for is the anchor, a lock that one connection to the server has. Where nobody has
+-- it, this one does from then on, and says so: a row with what 0. Its client is to park another one, which finds the
+-- news of the time between: meanwhile another lock, with the name of the channel, says that the client listens.
 CREATE PROCEDURE {p}park(p_channel VARBINARY(64), p_for DECIMAL(9, 3)) SQL SECURITY INVOKER
 exchange: BEGIN
 	DECLARE v_name VARCHAR(64) DEFAULT CONVERT(p_channel USING utf8mb4);

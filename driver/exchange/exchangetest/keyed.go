@@ -12,8 +12,8 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
-// Keyed is a backend in memory with one queue, whose tickets are keys: package keys says who is held. It is for the faults
-// of a Store over that package. Its network loses nothing, its sessions do not expire, and it has no cells.
+// Keyed is a backend in memory with one queue, whose tickets are keys: package keys says who is held. It is for the
+// faults of a Store over that package. Its network loses nothing, its sessions do not expire, and it has no cells.
 type Keyed struct {
 	mu      sync.Mutex
 	line    keys.Line[*key]

@@ -87,7 +87,8 @@ var ofKeys = map[exchangetest.Fault]func(l *line) string{
 	},
 }
 
-// Promise: a Store over package keys that follows its rule comes through each scenario, and one that does not is noticed.
+// Promise: a Store over package keys that follows its rule comes through each scenario, and one that does not is
+// noticed.
 func TestFaultsOfKeys(t *testing.T) {
 	for fault, scenario := range ofKeys {
 		t.Run(string(fault), func(t *testing.T) {

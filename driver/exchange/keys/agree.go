@@ -14,9 +14,9 @@ type Verdict[T Keyed] struct {
 	By T
 }
 
-// Agree says whether a newcomer may stay in its queue. That belongs to whom came first: the newcomer is refused if a key
-// in front of it is of another kind, or says another number of permits, unless that one intrudes itself. It may be about
-// to leave, and it may not know yet. One that may be held, by a number that is not known, is not expelled. Once a
+// Agree says whether a newcomer may stay in its queue. That belongs to whom came first: the newcomer is refused if a
+// key in front of it is of another kind, or says another number of permits, unless that one intrudes itself. It may be
+// about to leave, and it may not know yet. One that may be held, by a number that is not known, is not expelled. Once a
 // newcomer may stay and none is to be expelled, no key in front of it intrudes any more.
 func (l *Line[T]) Agree(t T) (v Verdict[T]) {
 	k, permits := t.key(), l.Permits()

@@ -19,9 +19,9 @@ type ticket struct{ keys.Key }
 
 type line = keys.Line[*ticket]
 
-// read reads a line: words such as "mutex", "reader", "writer", "election", "3/8" for permits, "foreign" without a kind, and
-// "lock" for a foreign mutex that may be an election. The orders are 1, 2, … unless "@N" follows; "!" is for one that stays. The
-// IDs are letters, from a.
+// read reads a line: words such as "mutex", "reader", "writer", "election", "3/8" for permits, "foreign" without a
+// kind, and "lock" for a foreign mutex that may be an election. The orders are 1, 2, … unless "@N" follows; "!" is for
+// one that stays. The IDs are letters, from a.
 func read(words string) *line {
 	l := &line{Whole: true}
 	for i, word := range strings.Fields(words) {

@@ -16,8 +16,8 @@ func (m Mark) Inherits(id string) bool { return m.Changed != 0 && (m.ID != id ||
 // By is the mark that a holder writes.
 func (m Mark) By(id string) Mark { return Mark{ID: id, Inherited: m.Changed != 0} }
 
-// MarkFor is the mark for a key that is granted. A mark of one that stands beside it says nothing of a death: it had all
-// permits when they were fewer.
+// MarkFor is the mark for a key that is granted. A mark of one that stands beside it says nothing of a death: it had
+// all permits when they were fewer.
 func (l *Line[T]) MarkFor(m Mark, id string) Mark {
 	if _, stands := l.Find(m.ID); stands {
 		m.ID = id

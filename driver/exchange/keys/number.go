@@ -6,10 +6,10 @@ import (
 
 // Number is a number of permits that was set for a queue.
 //
-// Holders stand in front of all others, also when the number has been lowered. So one order says who was held when it was
-// set. A Store finds that out before, and says which keys may have been granted meanwhile, or after, from the history of
-// the queue. Too little known is safe everywhere: each key counts in the sums of those behind it, and one that may be held is treated
-// as a holder where something would be taken from it.
+// Holders stand in front of all others, also when the number has been lowered. So one order says who was held when it
+// was set. A Store finds that out before, and says which keys may have been granted meanwhile, or after, from the
+// history of the queue. Too little known is safe everywhere: each key counts in the sums of those behind it, and one
+// that may be held is treated as a holder where something would be taken from it.
 type Number struct {
 	Permits int64 `json:"permits"`           // 0: none was set, or it is not known
 	Set     int64 `json:"set,omitempty"`     // the order at which it was: who comes later is refused with another number
@@ -89,8 +89,8 @@ func (l *Line[T]) Resize(permits int64) (next Number, change bool, err error) {
 
 // HeldNow completes a number, for a Store that knows no history. It is set in place of the one of the line, which is
 // whole, when the queue had keys up to the order last. Later ones may be granted before it is set, up to its order; so
-// Perhaps is set then. What is said of earlier ones is certain as long as the keys stand that are returned: of them, one
-// at least, a change makes sure that sets the number. If there are none, or too many to look at, it is uncertain.
+// Perhaps is set then. What is said of earlier ones is certain as long as the keys stand that are returned: of them,
+// one at least, a change makes sure that sets the number. If there are none, or too many to look at, it is uncertain.
 func (l *Line[T]) HeldNow(n *Number, last int64) (stand []T) {
 	old := l.Number
 	doubts := old.Perhaps > 0 && l.anyPerhaps()

@@ -2,8 +2,8 @@ package keys
 
 import "math"
 
-// Token is the token of the grant of a key, from the revision or transaction that created it, by the floors of its queue
-// and of all. It does not change between the Join and the grant, so that a Store's tag has what it needs.
+// Token is the token of the grant of a key, from the revision or transaction that created it, by the floors of its
+// queue and of all. It does not change between the Join and the grant, so that a Store's tag has what it needs.
 func Token(created int64, floors ...Floor) uint64 {
 	add := uint64(0)
 	for _, f := range floors {

@@ -139,8 +139,8 @@ func mailbox(c *Codec, v *string) {
 // take it for another kind.
 const resizedKind driver.Kind = "semaphore, resized"
 
-// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is told
-// by what it reads that it was evicted. Programs of earlier releases find no such ID.
+// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is
+// told by what it reads that it was evicted. Programs of earlier releases find no such ID.
 const removedMark = "!"
 
 // Fields are those of a queue. A Store can have more, which stand in their midst.

@@ -21,11 +21,12 @@ type Queue struct {
 	Tombstones map[string]Tombstone // by ID of the ticket
 	Followers  []string             // mailboxes
 
-	// When the row was written, by the backend's clock and by the wall clock, if the first begins anew with the machine.
-	// See Reboot.
+	// When the row was written, by the backend's clock and by the wall clock, if the first begins anew with the
+	// machine. See Reboot.
 	Written, Wall time.Time `json:",omitzero"`
 
-	// Tail, if it is not nil, has the rows of the last tickets of a long queue, which are Behind so many others: see Tail.
+	// Tail, if it is not nil, has the rows of the last tickets of a long queue, which are Behind so many others: see
+	// Tail.
 	Tail   Tail `json:"-"`
 	Behind int  `json:",omitzero"`
 
@@ -36,14 +37,16 @@ type Queue struct {
 	// Left, if it is not nil, is called for each ticket that has been taken out.
 	Left func(*Ticket) `json:"-"`
 
-	// Late: the grant does not begin a fixed time. The Store does, by [Ticket.Fix], when the holder has what else it needs.
+	// Late: the grant does not begin a fixed time. The Store does, by [Ticket.Fix], when the holder has what else it
+	// needs.
 	Late bool `json:"-"`
 
 	*Exchange `json:"-"`
 }
 
-// Tail is for a Store that keeps the last tickets of a long queue in rows of their own, so that an exchange does not take
-// longer the more wait. They wait, behind a waiter of Tickets. What it changes is written with the row of the queue.
+// Tail is for a Store that keeps the last tickets of a long queue in rows of their own, so that an exchange does not
+// take longer the more wait. They wait, behind a waiter of Tickets. What it changes is written with the row of the
+// queue.
 type Tail interface {
 	First() []*Ticket       // takes out some, the first ones
 	Add(t *Ticket)          // at the end
@@ -294,7 +297,7 @@ func (q *Queue) status(t *Ticket) exchange.Status {
 	return st
 }
 
-// Join is [exchange.Store.Join]. ErrBusy leaves no ticket.
+// Join is [exchange.Changer.Join]. ErrBusy leaves no ticket.
 func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
 	if t := q.Ticket(j.ID); t != nil { // OneTicket
 		if t.Session.ID != j.Session.ID {
@@ -344,7 +347,7 @@ func (q *Queue) long(units int64) bool {
 	return first >= 0 && len(q.Tickets)-first >= waitersInFront
 }
 
-// Leave is [exchange.Store.Leave].
+// Leave is [exchange.Changer.Leave].
 func (q *Queue) Leave(l exchange.Leave) error {
 	if l.Tombstone > 0 {
 		q.bury(l.ID, l.Tombstone, q.Tombstones[l.ID].Removed)
@@ -371,7 +374,7 @@ func (q *Queue) Withdraw(s exchange.Session, ids []string, clean bool) (gone []b
 	return gone
 }
 
-// Shrink is [exchange.Store.Shrink].
+// Shrink is [exchange.Changer.Shrink].
 func (q *Queue) Shrink(s exchange.Session, id string, units int64) error {
 	t, err := q.find(s, id)
 	switch {
@@ -389,7 +392,7 @@ func (q *Queue) Shrink(s exchange.Session, id string, units int64) error {
 	return nil
 }
 
-// Keep is [exchange.Store.Keep].
+// Keep is [exchange.Changer.Keep].
 func (q *Queue) Keep(s exchange.Session, id string, d time.Duration) error {
 	t, err := q.find(s, id)
 	switch {

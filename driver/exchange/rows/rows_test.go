@@ -148,8 +148,8 @@ func TestTheRuleOfAQueue(t *testing.T) {
 	}
 }
 
-// Promise: a dead session holds nothing and is granted nothing, but keeps what has a fixed end. The next one inherits from a
-// dead holder, and not from a dead waiter.
+// Promise: a dead session holds nothing and is granted nothing, but keeps what has a fixed end. The next one inherits
+// from a dead holder, and not from a dead waiter.
 func TestTheDeadHoldNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead      map[int]bool
@@ -249,8 +249,8 @@ func TestALookWritesNothing(t *testing.T) {
 	}
 }
 
-// Promise: a fixed end that nobody moves is the same state at any time, though the wall clock and the monotonic one are not read at
-// the same moment, and the wall clock may be set between.
+// Promise: a fixed end that nobody moves is the same state at any time, though the wall clock and the monotonic one are
+// not read at the same moment, and the wall clock may be set between.
 func TestTheSameEndIsTheSameState(t *testing.T) {
 	q := &rows.Queue{Name: "q"}
 	rows.Begin(q, time.Now())

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Promise: an attempt that tells nothing is made again, and after a rule that does not fail its suite has the last word.
+// Promise: an attempt that tells nothing is made again, and after a rule that does not fail its suite has the last
+// word.
 func TestTry(t *testing.T) {
 	checks, ends := 0, 0
 	r := Rule[*Trial]{Name: "slow at first", Check: func(f *Trial) {

@@ -97,7 +97,8 @@ func (all lent) of(id string) (nodes []string) {
 	return nodes
 }
 
-// limit is how many permits there are, as the first lease says: tickets that say something else are refused because of it.
+// limit is how many permits there are, as the first lease says: tickets that say something else are refused because of
+// it.
 func (all lent) limit() (of lease, says bool) {
 	at := slices.IndexFunc(all, func(n lease) bool { return n.limit > 0 })
 	if at < 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// Promise: a connection is closed in the middle of making containers. Nobody reads their answers while these are written, which the race
-// detector tells, and the session ends at once.
+// Promise: a connection is closed in the middle of making containers. Nobody reads their answers while these are
+// written, which the race detector tells, and the session ends at once.
 func TestAConnectionIsClosedWhileContainersAreMade(t *testing.T) {
 	t.Parallel()
 	servers := &Servers{Hosts: []string{zktest.Start(t).Addr}, Patience: 5 * time.Second}

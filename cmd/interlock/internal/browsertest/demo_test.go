@@ -30,8 +30,8 @@ func demo(t *testing.T) tab {
 // shown is a worker as the page shows it.
 type shown struct{ Name, Process, State, Token, Deadline string }
 
-// inPage is an expression about the page. Row is the first worker that is like that, and result what the page says of the
-// write with a token.
+// inPage is an expression about the page. Row is the first worker that is like that, and result what the page says of
+// the write with a token.
 func inPage(expression string) string {
 	return `(() => {
 	const cell = (tr, name) => (tr.querySelector("[data-label=" + name + "]")?.innerText ?? "").trim();
@@ -125,8 +125,8 @@ func TestDemoAnotherHoldsAfterACrash(t *testing.T) {
 	b.seesWorker("it comes back", fmt.Sprintf(`w.name === %q && w.process && w.state !== "crashed"`, w.Name))
 }
 
-// Promise: a visitor who cuts the holder off sees it learn at its deadline that the lock is lost, another hold, and nothing
-// written; it is mended by itself.
+// Promise: a visitor who cuts the holder off sees it learn at its deadline that the lock is lost, another hold, and
+// nothing written; it is mended by itself.
 func TestDemoAHolderThatIsCutOffDoesNotWrite(t *testing.T) {
 	b := demo(t)
 	b.press("Cut the holder off")
@@ -139,7 +139,8 @@ func TestDemoAHolderThatIsCutOffDoesNotWrite(t *testing.T) {
 	}
 }
 
-// Promise: a button that is pressed for long does what it says, though the page changes meanwhile, and the page is not left.
+// Promise: a button that is pressed for long does what it says, though the page changes meanwhile, and the page is not
+// left.
 func TestDemoASlowPressCounts(t *testing.T) {
 	b := demo(t)
 	b.do("marks the page", chromedp.Evaluate(`window.marked = true`, nil))

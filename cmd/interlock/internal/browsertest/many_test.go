@@ -35,8 +35,8 @@ func sent(t *testing.T, s *redistest.Server) int {
 	return 0
 }
 
-// Promise: with 10,000 locks and 1,000 waiters for one of them, a page has 50 rows, a lock 100 of its queue, the backend is
-// read for a tenth of the time at most, however many look, and not at all when all have gone.
+// Promise: with 10,000 locks and 1,000 waiters for one of them, a page has 50 rows, a lock 100 of its queue, the
+// backend is read for a tenth of the time at most, however many look, and not at all when all have gone.
 func TestManyLocks(t *testing.T) {
 	server := redistest.Start(t)
 	open := func(opts ...interlock.ClientOption) *interlock.Client {

@@ -53,7 +53,8 @@ func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
 	return cert, key, roots
 }
 
-// Promise: for other machines the page asks for the password of a file, over TLS, and prints an address without a secret.
+// Promise: for other machines the page asks for the password of a file, over TLS, and prints an address without a
+// secret.
 func TestThePageForOtherMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// A gate is a driver that a worker can be cut off with. While it is shut, no call of a mutex and of its session gets to the
-// backend, and no answer back: each waits until the gate opens or its context ends. A worker makes no other calls.
+// A gate is a driver that a worker can be cut off with. While it is shut, no call of a mutex and of its session gets to
+// the backend, and no answer back: each waits until the gate opens or its context ends. A worker makes no other calls.
 type gate struct {
 	driver.Driver
 	calls sync.RWMutex // each exchange holds it for reading; the calls that wait do not
