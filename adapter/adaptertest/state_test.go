@@ -182,8 +182,39 @@ func TestStateIsWrittenByItsHolderAlone(t *testing.T) {
 		}
 		a.does("LOCK", network, lockInfo("second"), 200)
 		a.does("POST", network+"?ID=second", "of the second", 200)
-		if len(tokens) != 2 || tokens[0] >= tokens[1] {
+		if len(tokens) != 3 || tokens[0] >= tokens[1] || tokens[1] >= tokens[2] {
 			t.Errorf("the tokens are %v", tokens)
+		}
+	})
+}
+
+// Promise: a write whose body comes slowly is judged when it has come: one without a lock does not replace what a
+// client writes that has locked the state meanwhile.
+func TestStateIsNotReplacedByABodyThatComesSlowly(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a := serveStates(t, url, time.Hour, s)
+		body, slow := io.Pipe()
+		answered := make(chan int, 1)
+		go func() {
+			r, err := http.Post(a.url+network, "", body)
+			if err != nil {
+				answered <- 0
+				return
+			}
+			_ = r.Body.Close()
+			answered <- r.StatusCode
+		}()
+		errtest.Must(io.WriteString(slow, "a part"))(t) // it is under way
+		a.does("LOCK", network, lockInfo("first"), 200)
+		a.does("POST", network+"?ID=first", "of the first", 200)
+		errtest.None(t, slow.Close())
+		if status := <-answered; status != 423 {
+			t.Errorf("the slow body: %d, want 423", status)
+		}
+		a.does("GET", network, "", 200)
+		if s.bodies[network] != "of the first" {
+			t.Errorf("the state is %q", s.bodies[network])
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/md5" // Terraform's sum against errors of the network
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,40 +28,54 @@ const MaxState = 64 << 20
 // token that it has seen (.fence): a write that comes after one of a later holder is refused, also if its server was
 // stopped meanwhile. Several servers of one machine may share the folder. Its file system must tell upper case from
 // lower.
-type Files struct{ dir string }
+type Files struct {
+	dir string
+	is  os.FileInfo // of the folder
+}
 
-// NewFiles makes the folder if there is none. It is an error if other users may write in it, or read it.
+// NewFiles takes the folder, which has to be there: an empty one in its place would have Terraform make everything
+// anew. It is an error if other users may look into it.
 func NewFiles(dir string) (*Files, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("statelock: %w", err)
-	}
 	st, err := os.Stat(dir)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: make it (mkdir -m 700 %s), or mount what is to be there", err, dir)
 	case err != nil:
-		return nil, fmt.Errorf("statelock: %w", err)
+		return nil, err
 	case !st.IsDir():
-		return nil, fmt.Errorf("statelock: %s is not a folder", dir)
+		return nil, fmt.Errorf("%s is not a folder", dir)
 	case os.PathSeparator == '/' && st.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("statelock: other users may look into %s, and states have secrets: chmod 700 %s", dir, dir)
+		return nil, fmt.Errorf("other users may look into %s, and states have secrets: it needs the mode 700", dir)
 	}
-	return &Files{dir: dir}, nil
+	return &Files{dir: dir, is: st}, nil
+}
+
+// there is an error if the folder is gone, or another one is in its place, such as what an unmounted one hid.
+func (f *Files) there() error {
+	st, err := os.Stat(f.dir)
+	if err == nil && !os.SameFile(st, f.is) {
+		err = fmt.Errorf("%s is another folder than it was at the start", f.dir)
+	}
+	return err
 }
 
 // ServeHTTP answers GET and HEAD with the state, or 404; POST and PUT replace it, DELETE removes it: 200. A write that
-// is stale is refused with 409. A body that has changed on its way (Content-MD5) is one of 400, a longer one than
-// [MaxState] of 413, and an error of the folder of 500.
+// is stale is refused with 409. A body that has changed on its way (Content-MD5), or is no JSON, is one of 400, a
+// longer one than [MaxState] of 413, and an error of the folder of 500: also if it is gone.
 func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := url.QueryEscape(strings.Trim(r.URL.Path, "/")) + ".tfstate"
 	path := filepath.Join(f.dir, name)
-	switch {
+	switch err := f.there(); {
+	case err != nil:
+		said(w, r, err)
 	case name == ".tfstate":
 		http.Error(w, "the path is the name of a state, such as /network", http.StatusNotFound)
 	case len(name) > 240:
 		http.Error(w, "the name of the state is too long", http.StatusRequestURITooLong)
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		read(w, r, path)
+		f.read(w, r, path)
 	case r.Method == http.MethodDelete:
-		said(w, fenced(r.Context(), path, func() error { return f.remove(path) }))
+		said(w, r, fenced(r.Context(), path, func() error { return f.remove(path) }))
 	case r.Method == http.MethodPost, r.Method == http.MethodPut:
 		state, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxState))
 		var long *http.MaxBytesError
@@ -69,8 +84,10 @@ func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		case err != nil, sum != "" && sum != sumOf(state):
 			http.Error(w, "the state has not arrived as it was sent", http.StatusBadRequest)
+		case !json.Valid(state):
+			http.Error(w, "a state is JSON, and this is not", http.StatusBadRequest)
 		default:
-			said(w, fenced(r.Context(), path, func() error { return f.replace(r.Context(), path, state) }))
+			said(w, r, fenced(r.Context(), path, func() error { return f.replace(r.Context(), path, state) }))
 		}
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, DELETE, LOCK, UNLOCK")
@@ -83,13 +100,16 @@ func sumOf(state []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func read(w http.ResponseWriter, r *http.Request, path string) {
+func (f *Files) read(w http.ResponseWriter, r *http.Request, path string) {
 	state, err := os.ReadFile(path)
+	gone := f.there() // then nothing is known of the state
 	switch {
+	case gone != nil:
+		said(w, r, gone)
 	case errors.Is(err, fs.ErrNotExist):
 		http.Error(w, "there is no such state", http.StatusNotFound)
 	case err != nil:
-		said(w, err)
+		said(w, r, err)
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-MD5", sumOf(state))
@@ -98,12 +118,15 @@ func read(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-// said answers a write.
-func said(w http.ResponseWriter, err error) {
-	switch {
-	case errors.Is(err, fence.ErrStale), errors.Is(err, interlock.ErrLost):
+// said answers with an error, if there is one.
+func said(w http.ResponseWriter, r *http.Request, err error) {
+	switch lost := context.Cause(r.Context()); {
+	case err == nil:
+	case errors.Is(lost, interlock.ErrLost):
+		http.Error(w, "the lock was lost: "+lost.Error(), http.StatusConflict)
+	case errors.Is(err, fence.ErrStale):
 		http.Error(w, "the lock was lost: "+err.Error(), http.StatusConflict)
-	case err != nil:
+	default:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
@@ -119,6 +142,9 @@ func fenced(ctx context.Context, path string, write func() error) error {
 
 // replace puts the state in the place of the one before, whole or not at all, also if the machine stops.
 func (f *Files) replace(ctx context.Context, path string, state []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, state) {
+		return nil // a request that is repeated takes the place of no backup
+	}
 	file, err := os.CreateTemp(f.dir, ".writing-*")
 	if err != nil {
 		return err

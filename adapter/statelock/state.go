@@ -122,13 +122,17 @@ func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 	})
 }
 
-// write returns the lease under which the client with the ID may write, for another time of the lock; without a lease
-// the state is not locked, and the client has not asked for a lock.
-func (s *state) write(ctx context.Context, id string) (lease *interlock.Lease, a answer) {
+// write returns the lease under which a client may write, until end is called: for another time of the lock of the
+// client with the ID, or one of its own for a client that has not asked for a lock.
+func (s *state) write(ctx context.Context, id string) (lease *interlock.Lease, end func(), a answer) {
+	end = func() {}
 	a = s.decide(ctx, func(h *holder) (_ answer, err error) {
 		switch {
 		case h == nil && id == "":
-			return ok, nil
+			if lease, err = s.client.Mutex(s.name, interlock.Note("a write without a lock")).TryAcquire(ctx); err == nil {
+				end = func() { _ = lease.Release() } // if it was lost, the context of the write has ended
+			}
+			return ok, err
 		case h == nil:
 			return answer{status: http.StatusConflict, text: "the lock was lost: it had ended before this write"}, nil
 		case h.id == "" || h.id != id:
@@ -137,5 +141,5 @@ func (s *state) write(ctx context.Context, id string) (lease *interlock.Lease, a
 		lease, err = s.renew(ctx, h)
 		return ok, err
 	})
-	return lease, a
+	return lease, end, a
 }

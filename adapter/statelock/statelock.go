@@ -13,6 +13,7 @@
 package statelock
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,10 @@ func New(c *interlock.Client, prefix string, hold time.Duration, states http.Han
 //     the holder another program, whose lock only its own means and interlock evict end. 403 with an empty body, unless
 //     [AllowForce] allows it.
 //   - A write of a locked state without the ID of its holder (?ID=): 423 with the LockInfo of the holder. With
-//     an ID and without a holder: 409, the lock was lost. All other writes go on to the states. One with the ID of the
-//     holder lets the lock begin its time anew. Its context ends when the lock is lost, and carries the lease
-//     ([interlock.LeaseFrom]): where the states keep the largest token, they refuse a write that comes too late.
+//     an ID and without a holder: 409, the lock was lost. All other writes go on to the states, when their body has come whole
+//     ([MaxState], or 413). One with the ID of the holder lets the lock begin its time anew; one without an ID takes the lock
+//     until it is done. Its context ends when the lock is lost, and carries the lease ([interlock.LeaseFrom]): where the
+//     states keep the largest token, they refuse a write that comes too late.
 //
 // A LockInfo has 4096 bytes at most (413). 503 says that the backend does not answer, so that the client tries again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -84,28 +86,44 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s := &state{h, strings.TrimSuffix(h.prefix+"/"+strings.Trim(r.URL.Path, "/"), "/")}
 	if r.Method != "LOCK" && r.Method != "UNLOCK" {
-		lease, a := s.write(ctx, r.URL.Query().Get("ID"))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxState))
+		if err != nil {
+			unread(err).write(w)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // what came slowly is judged by the lock of now
+		defer cancel()
+		lease, end, a := s.write(ctx, r.URL.Query().Get("ID"))
 		if a.status != http.StatusOK {
 			a.write(w)
 			return
 		}
-		if lease != nil {
-			bound, free := lease.Bind(r.Context())
-			defer free()
-			r = r.WithContext(bound)
-		}
+		defer end()
+		bound, free := lease.Bind(r.Context())
+		defer free()
+		r = r.WithContext(bound)
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		h.states.ServeHTTP(w, r)
 		return
 	}
 	info, err := io.ReadAll(http.MaxBytesReader(w, r.Body, driver.MaxNote))
 	switch {
 	case err != nil:
-		answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}.write(w)
+		unread(err).write(w)
 	case r.Method == "LOCK":
 		s.lock(ctx, info).write(w)
 	default:
 		s.unlock(ctx, info, h.force != nil && h.force(r)).write(w)
 	}
+}
+
+// unread is the answer to a body that was too large, or has not come whole.
+func unread(err error) answer {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}
+	}
+	return answer{status: http.StatusBadRequest, text: err.Error()}
 }
 
 // answer is a status, and the LockInfo of the holder or a text.

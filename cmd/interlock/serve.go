@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock/adapter/statelock"
+	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/view"
 )
 
 func newServe(o *options) *cobra.Command {
@@ -41,7 +45,8 @@ Their environment has TF_HTTP_PASSWORD, which is the first line of FILE, and any
 States are files in FOLDER, each with the one before it (.backup). The lock of /network is the
 mutex terraform/network of the backend: interlock ls shows it, interlock run takes it. It stays
 while this server is started anew, and servers of one machine may share FOLDER. A write of a
-client that does not hold the lock is refused, also one that comes late.
+client that does not hold the lock is refused, also one that comes late. What is refused, and
+why, is said on standard error.
 
 Terraform does not renew its lock. So the lock ends when --hold has passed since it was taken, or
 since the last write of the state.`,
@@ -66,7 +71,10 @@ since the last write of the state.`,
 			}
 			files, err := statelock.NewFiles(states)
 			if err != nil {
-				return failed(exitIO, err)
+				return failed(exitIO, fmt.Errorf("--states: %w", err))
+			}
+			if err := driver.CheckName(prefix + "/state"); err != nil {
+				return usage("--prefix %s: %w", prefix, err)
 			}
 			return o.waits(func(ctx context.Context, t task) error {
 				if s.cert == "" && !isLoopback(host) {
@@ -77,7 +85,7 @@ since the last write of the state.`,
 					opts = append(opts, statelock.AllowForce(func(*http.Request) bool { return true }))
 				}
 				h := statelock.New(t.Client, prefix, hold, files, opts...)
-				return s.until(ctx, o, t, askingPassword(password, h), url.URL{Path: "/"})
+				return s.until(ctx, o, t, telling(t.cmd, askingPassword(password, h)), url.URL{Path: "/"})
 			})(cmd, nil)
 		},
 	}
@@ -101,4 +109,34 @@ func askingPassword(password string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// telling says which requests were refused, and why: Terraform does not show it.
+func telling(cmd *cobra.Command, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &answer{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(a, r)
+		if a.status >= 400 && (a.status != http.StatusNotFound || r.Method != http.MethodGet) {
+			say(cmd, "interlock: %s %q from %s: %d %s", r.Method, r.URL.Path, r.RemoteAddr, a.status, view.Plain(a.why))
+		}
+	})
+}
+
+// answer notes what a request is answered with.
+type answer struct {
+	http.ResponseWriter
+	status int
+	why    string // the beginning
+}
+
+func (a *answer) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(text []byte) (int, error) {
+	if a.why == "" && a.status >= 400 {
+		a.why = strings.TrimSpace(string(text[:min(len(text), 300)]))
+	}
+	return a.ResponseWriter.Write(text)
 }

@@ -21,6 +21,7 @@ func TestStatesAreKeptAndLockedWhileServersAreKilled(t *testing.T) {
 	dir, url := t.TempDir(), testURL(t, "?ttl=2s")
 	secret := filepath.Join(dir, "password")
 	const password = "of at least 16 characters"
+	errtest.None(t, os.Mkdir(filepath.Join(dir, "states"), 0o700))
 	errtest.None(t, os.WriteFile(secret, []byte(password+"\n"), 0o600))
 	serve := func(flags ...string) (at string, kill func()) {
 		cmd := cli(t, url, append([]string{"serve", "terraform", "--states", filepath.Join(dir, "states"), "--password-file", secret}, flags...)...)
@@ -50,12 +51,12 @@ func TestStatesAreKeptAndLockedWhileServersAreKilled(t *testing.T) {
 	at, kill := serve()
 	does(at, "GET", "network", "", "of others, but long", 401, "password")
 	does(at, "LOCK", "network", `{"ID":"first"}`, password, 200, "")
-	does(at, "POST", "network?ID=first", "the state", password, 200, "")
+	does(at, "POST", "network?ID=first", `"the state"`, password, 200, "")
 	kill()
 	at, kill = serve()
 	does(at, "LOCK", "network", `{"ID":"second"}`, password, 423, "first")
 	does(at, "UNLOCK", "network", "", password, 403, "not allowed")
-	does(at, "POST", "network?ID=second", "of another", password, 423, "first")
+	does(at, "POST", "network?ID=second", `"of another"`, password, 423, "first")
 	does(at, "GET", "network", "", password, 200, "the state")
 	kill()
 	at, _ = serve("--allow-force")
@@ -63,6 +64,6 @@ func TestStatesAreKeptAndLockedWhileServersAreKilled(t *testing.T) {
 	busy.Until(t, "the lock that was ended by force has gone", func() bool {
 		return len(errtest.Must(c.Admin().Queue(t.Context(), "terraform/network"))(t).Holders) == 0
 	})
-	does(at, "POST", "network?ID=first", "too late", password, 409, "lost")
+	does(at, "POST", "network?ID=first", `"too late"`, password, 409, "lost")
 	does(at, "GET", "network", "", password, 200, "the state")
 }
