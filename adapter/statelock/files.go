@@ -60,7 +60,7 @@ func (f *Files) there() error {
 }
 
 // ServeHTTP answers GET and HEAD with the state, or 404; POST and PUT replace it, DELETE removes it: 200. A write that
-// is stale is refused with 409. A body that has changed on its way (Content-MD5), or is no JSON, is one of 400, a
+// is stale is refused with 409. A body that has changed on its way (Content-MD5), or is not JSON, is one of 400, a
 // longer one than [MaxState] of 413, and an error of the folder of 500: also if it is gone.
 func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := url.QueryEscape(strings.Trim(r.URL.Path, "/")) + ".tfstate"

@@ -91,7 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			unread(err).write(w)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // what came slowly is judged by the lock of now
+		ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // a slow body is judged by the lock of now
 		defer cancel()
 		lease, end, a := s.write(ctx, r.URL.Query().Get("ID"))
 		if a.status != http.StatusOK {

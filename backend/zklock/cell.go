@@ -1,13 +1,13 @@
 package zklock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
@@ -47,7 +47,7 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (cel
 			return err
 		}
 		if f.Mailbox != "" {
-			s.follow(f, l, path, false)
+			s.follow(f, l.Link, path, false)
 			if stat, err := l.Exists(ctx, path); err != nil || stat == nil {
 				return err
 			}
@@ -162,7 +162,10 @@ func (s *store) swap(ctx context.Context, l *link, path string, w *driver.Swap) 
 			s.remember(w.ID)
 			return done.Stat, nil
 		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
-			if err := cmp.Or(s.lay(ctx, l, s.aside("swaps"), false), s.lay(ctx, l, s.aside("cells"), false)); err != nil {
+			if err := s.lay(ctx, l, s.aside("swaps"), false); err != nil {
+				return nil, err
+			}
+			if err := s.lay(ctx, l, s.aside("cells"), false); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion):
@@ -204,7 +207,7 @@ func (s *store) forgetSwaps(l *link) {
 	}
 	s.background(func(ctx context.Context) {
 		for _, o := range old {
-			if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
+			if err := l.Remove(ctx, s.aside("swaps", o.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return
 			}
 		}
@@ -214,35 +217,60 @@ func (s *store) forgetSwaps(l *link) {
 const (
 	sweepEvery = time.Minute
 	sweepMost  = 64 // markers that are looked at: clients at work have many
-	sweepTime  = 250 * time.Millisecond
+	sweepFirst = 250 * time.Millisecond
 )
 
-// sweepSwaps removes some markers of clients that have ended, at the first Swap of a client, since many clients end
-// after one, and then once in a while. It takes a moment at most. The clock is the server's: it dates the markers.
+// sweepSwaps removes some markers of clients that have ended. The clock is the server's:
+// it dates the markers. The first Swap of a client waits for it, for a moment, since many
+// clients end after one.
 func (s *store) sweepSwaps(ctx context.Context, l *link, present int64) {
-	now, own := driver.Now(), map[string]bool{}
 	s.mu.Lock()
-	due := s.swept == 0 || now.Sub(s.swept) > sweepEvery
+	now := driver.Now()
+	first := s.swept == 0
+	due := first || now.Sub(s.swept) > sweepEvery
 	if due {
 		s.swept = now
-		for _, o := range s.swaps {
-			own[o.id] = true
-		}
 	}
 	s.mu.Unlock()
 	if !due {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sweepTime)
-	defer cancel()
-	all, _ := l.List(ctx, s.aside("swaps"), false)
+	done := make(chan struct{})
+	if !s.background(func(ctx context.Context) { defer close(done); s.removeSwaps(ctx, l, present) }) || !first {
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(sweepFirst):
+	case <-ctx.Done():
+	}
+}
+
+func (s *store) removeSwaps(ctx context.Context, l *link, present int64) {
+	all, err := l.List(ctx, s.aside("swaps"), false)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	own := make(map[string]bool, len(s.swaps))
+	for _, o := range s.swaps {
+		own[o.id] = true
+	}
+	s.mu.Unlock()
 	all.Names = slices.DeleteFunc(all.Names, func(id string) bool { return own[id] })
 	rand.Shuffle(len(all.Names), func(i, j int) { all.Names[i], all.Names[j] = all.Names[j], all.Names[i] })
 	oldest := present - s.memory.Milliseconds()
-	several(min(len(all.Names), sweepMost), 16, func(i int) {
-		path := s.aside("swaps", all.Names[i])
-		if c, err := l.Get(ctx, path); err == nil && c.Stat.Ctime < oldest {
-			_ = l.Remove(ctx, path)
-		}
-	})
+	var looks sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for _, name := range all.Names[:min(len(all.Names), sweepMost)] {
+		slots <- struct{}{}
+		looks.Go(func() {
+			defer func() { <-slots }()
+			path := s.aside("swaps", name)
+			if c, err := l.Get(ctx, path); err == nil && c.Stat.Ctime < oldest {
+				_ = l.Remove(ctx, path)
+			}
+		})
+	}
+	looks.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
@@ -38,9 +39,19 @@ func lettersIn(data []byte) (all []driver.Signal) {
 }
 
 func (s *session) openInbox(ctx context.Context) error {
-	return s.store.laid(ctx, s.l, parent(s.inbox), false, func() error {
-		return zk.Unless(s.l.Make(ctx, s.inbox, nil, zk.Ephemeral, s.store.acl), zk.ErrNodeExists)
-	})
+	for range 5 {
+		err := s.l.Make(ctx, s.inbox, nil, zk.Ephemeral, s.store.acl)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = s.store.lay(ctx, s.l, parent(s.inbox), false); err == nil {
+				continue
+			}
+		}
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		return nil
+	}
+	return zk.ErrNoNode
 }
 
 // readInbox takes what was put into the session's node, and watches it.
@@ -128,7 +139,6 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 				ops = append(ops, &zk.Check{Path: q.path + "/" + o.node, Version: -1})
 			}
 		}
-		// Its session watches it; but the next heartbeat, however soon, must not say that it is kept.
 		letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(driver.Force, q.name, id))
 		if err != nil {
 			return err
@@ -233,11 +243,21 @@ func (s *store) tellRemoved(ctx context.Context, l *link, q *queue, all []*ticke
 // contents reads the nodes of tickets, several at a time. One that is gone has no stat.
 func (s *store) contents(ctx context.Context, l *link, q *queue, all []*ticket) ([]zk.Content, error) {
 	contents, errs := make([]zk.Content, len(all)), make([]error, len(all))
-	several(len(all), 16, func(i int) {
-		c, err := l.Get(ctx, q.path+"/"+all[i].node)
-		if errs[i] = zk.Unless(err, zk.ErrNoNode); err == nil {
-			contents[i] = c
-		}
-	})
+	var reads sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i, t := range all {
+		slots <- struct{}{}
+		reads.Go(func() {
+			defer func() { <-slots }()
+			c, err := l.Get(ctx, q.path+"/"+t.node)
+			switch {
+			case err == nil:
+				contents[i] = c
+			case !errors.Is(err, zk.ErrNoNode):
+				errs[i] = err
+			}
+		})
+	}
+	reads.Wait()
 	return contents, errors.Join(errs...)
 }

@@ -70,7 +70,7 @@ func (s *store) readRecord(ctx context.Context, l *link, queue string) (*record,
 
 // floor is what is added to the token of a ticket of the queue.
 func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add uint64, err error) {
-	f := l.Kept.(*floors)
+	f := &l.floors
 	if err := f.turn.take(ctx); err != nil {
 		return 0, err
 	}
@@ -97,26 +97,29 @@ func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add 
 
 // listFloors notes which records there are; it is the turn of the caller.
 func (s *store) listFloors(ctx context.Context, l *link) error {
-	f, path := l.Kept.(*floors), s.aside("floors")
-	var c zk.Content
-	err := s.laid(ctx, l, path, false, func() (err error) {
+	f, path := &l.floors, s.aside("floors")
+	for {
 		l.Ignore(f.w)
 		f.w, f.of = l.Watch(path, false, func() {}), map[string]*record{}
-		c, err = l.See(ctx, path)
-		return err
-	})
-	if err == nil && c.Stat.NumChildren > 0 {
-		var all zk.Children
-		all, err = l.List(ctx, path, false)
-		for _, name := range all.Names {
-			f.of[name] = nil
+		c, err := l.See(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = s.lay(ctx, l, path, false); err == nil {
+				continue
+			}
 		}
+		if err == nil && c.Stat.NumChildren > 0 {
+			var all zk.Children
+			all, err = l.List(ctx, path, false)
+			for _, name := range all.Names {
+				f.of[name] = nil
+			}
+		}
+		if err != nil {
+			l.Ignore(f.w)
+			f.w = nil
+		}
+		return err
 	}
-	if err != nil {
-		l.Ignore(f.w)
-		f.w = nil
-	}
-	return err
 }
 
 // Raise raises the tokens of a queue.
@@ -161,10 +164,12 @@ func (s *store) raise(ctx context.Context, l *link, q *queue, floor, lost uint64
 		if version < 0 {
 			write = &zk.Create{Path: path + "/" + name, Data: data, Acl: s.acl}
 		}
-		err = s.laid(ctx, l, path, false, func() error {
-			_, err := l.Multi(ctx, write, &zk.Write{Path: path, Version: -1})
-			return err
-		})
+		_, err = l.Multi(ctx, write, &zk.Write{Path: path, Version: -1})
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = s.lay(ctx, l, path, false); err == nil {
+				continue
+			}
+		}
 		if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}

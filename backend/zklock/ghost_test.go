@@ -77,12 +77,14 @@ func TestATicketThatComesBackIsRemoved(t *testing.T) {
 	}
 }
 
-// Promise: servers that do not tell which nodes a session has are not asked again and again, since they end the
-// connection.
-func TestAServerThatDoesNotTellWhatStandsIsNotAskedAgain(t *testing.T) {
+// Promise: a ticket that has left and comes back is removed as well where the servers do not
+// tell which nodes a session has, as soon as another ticket of its session waits behind it; and such
+// servers are not asked again and again, since they end the connection.
+func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
-	via := zktest.NewProxy(t, lent(t).Addr)
+	s := lent(t)
+	via := zktest.NewProxy(t, s.Addr)
 	via.LoseReplies(1000, zktest.With(opGetEphemerals))
 	a := session(t, opened(t, via.Addr), ttl)
 	beat(t, a)
@@ -91,6 +93,16 @@ func TestAServerThatDoesNotTellWhatStandsIsNotAskedAgain(t *testing.T) {
 	if n := via.Requests(opGetEphemerals); n > 4 {
 		t.Errorf("asked %d times, and the connection ended each time", n)
 	}
+	k := holds(t, a, aMutex("q"))
+	path := "/a/q/" + nodes(t, connected(t, s.Addr), "/a/q")[0]
+	noError(t, a.Leave(limited(t), k, true))
+	appear(t, zklock.Connection(a), path)
+	w := join(t, a, aMutex("q"))
+	got, err := a.Await(limited(t), w)
+	if err != nil || !got.Held {
+		t.Fatalf("behind a ticket that came back: %+v %v", got, err)
+	}
+	vanishes(t, connected(t, s.Addr), path, ttl)
 }
 
 // Promise: no ticket that stands is taken for one that has come back: neither one of

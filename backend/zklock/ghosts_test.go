@@ -75,6 +75,35 @@ func writer(queue, id string) driver.Request {
 	return driver.Request{ID: id, Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity}
 }
 
+// Promise: a Join that is refused because of tickets of another kind is told so, also if
+// the answer to any step of it was lost and the call repeated.
+func TestARefusalWithoutAnAnswerIsStillOne(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	d := opened(t, s.Addr)
+	a := session(t, d, 20*time.Second)
+	p := zktest.NewProxy(t, s.Addr)
+	b := session(t, opened(t, p.Addr), 20*time.Second)
+	beat(t, a, holds(t, a, aMutex("q")))
+	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpGetChildren2, zktest.OpDelete, zktest.OpMulti} {
+		r := aMutex("q")
+		r.Kind, r.Capacity = driver.Semaphore, 5
+		p.LoseReplies(1, zktest.With(op))
+		var err error
+		busy.Until(t, "the Join is answered", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err = b.Join(ctx, r)
+			r.Retry = true
+			return err == nil || driver.IsPermanent(err)
+		})
+		if !errors.Is(err, driver.ErrMismatch) {
+			t.Errorf("the answer to a %v was lost: %v", op, err)
+		}
+		p.LoseReplies(0, nil)
+	}
+}
+
 // Promise: what Close of a driver or of a session leaves on the program's own connection
 // is nothing, even of a Join without an answer.
 func TestOwnConnectionIsLeftClean(t *testing.T) {

@@ -138,8 +138,8 @@ func (t *seat) demanded(what driver.Demand) {
 		t.forget()
 	case driver.Evict:
 		switch {
-		case t.fixed(): // since the demand was put there
-			t.evict()
+		case t.fixed: // since the demand was put there
+			s.store.background(t.evict)
 		case !t.evicted:
 			t.evicted = true
 			t.endsAt(s.renewed.Add(s.ttl))
@@ -154,13 +154,14 @@ func (t *seat) demanded(what driver.Demand) {
 // endsAt gives the ticket its own end; s.mu is held.
 func (t *seat) endsAt(end driver.Instant) {
 	t.end = end
-	if t.expiry != nil {
-		t.expiry.Stop()
+	if t.ends != nil {
+		t.ends.Stop()
 	}
-	t.expiry = time.AfterFunc(max(0, end.Sub(driver.Now()))+time.Millisecond, func() { t.s.store.background(t.expire) })
+	t.ends = time.AfterFunc(max(0, end.Sub(driver.Now())), func() { t.s.store.background(t.expire) })
 }
 
-// expire removes the node of a ticket whose own end has come. One with a fixed end may have got another one.
+// expire removes the node that a ticket is known by, since its own end has come, and no other: one that has taken its
+// place meanwhile may have another end.
 func (t *seat) expire(ctx context.Context) {
 	s := t.s
 	ctx, end, err := t.inTurn(ctx)
@@ -169,31 +170,96 @@ func (t *seat) expire(ctx context.Context) {
 	}
 	defer end()
 	s.mu.Lock()
-	fixed := t.fixed()
-	due := s.seats[t.j.ID] == t && (fixed || t.evicted || t.stray) && driver.Now() >= t.end
+	due := s.seats[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
 	s.mu.Unlock()
-	switch {
-	case !due:
+	if !due {
 		return
-	case fixed:
-		_, err = t.status(ctx, false)
-	default:
-		err = t.at.quit(ctx, false)
 	}
+	err = t.at.expel(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.seats[t.j.ID] != t:
+	case err == nil || errors.Is(err, driver.ErrGone):
+		t.forget()
 		s.store.background(func(context.Context) { t.mayHold() }) // Await is told that it is gone
-	case err != nil: // it is over all the same, and that is tried again
-		t.expiry.Reset(max(s.ttl/20, settledAfter))
+	case errors.Is(err, errStale): // it has another end
+	default: // it is over all the same, and that is tried again
+		t.ends.Reset(max(s.ttl/20, settledAfter))
 	}
 }
 
-// visit removes ghosts, once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after
-// leaders have crashed. They would stand as long as the session of their client, and all others wait behind them. It
-// asks the server which nodes the session has, and removes nodes of tickets that no session on this connection knows. A
-// ticket is known before its node is made, and until that is removed.
+// expel is expire for a node. It is errStale if the node has another end by now.
+func (t *seat) expel(ctx context.Context) error {
+	s := t.s
+	s.mu.Lock()
+	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
+	fixed := t.fixed
+	s.mu.Unlock()
+	if key == nil {
+		return t.quit(ctx, false)
+	}
+	if fixed {
+		now, _, by, err := s.store.clock(ctx, s.l)
+		if err != nil {
+			return err
+		}
+		if left := key.left(now); left > 0 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.ends.Reset(by.Add(left).Sub(driver.Now()) + time.Millisecond)
+			return errStale
+		}
+	}
+	err := s.store.takeLate(ctx, s.l, t.q, key, mark, late, v)
+	if !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	found, err := t.locate(ctx, s.l)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return driver.ErrGone
+	}
+	s.mu.Lock()
+	t.key = found
+	s.mu.Unlock()
+	if found.until != 0 {
+		return t.isFixedAgain(ctx)
+	}
+	return errors.New("zookeeper: the ticket has another node")
+}
+
+// isFixedAgain notes the end that another client has given the ticket.
+func (t *seat) isFixedAgain(ctx context.Context) error {
+	if err := t.isFixed(ctx, false); err != nil {
+		return err
+	}
+	return errStale
+}
+
+// haunted removes tickets that this session has left, and that stand in front of one that waits; s.mu is held. Servers
+// with the faults that Check warns of bring such nodes back after leaders have crashed: they would stand as long as the
+// session of their client, and all others wait behind them.
+func (s *session) haunted(q *queue, front []obstacle) {
+	for _, o := range front {
+		if o.ID == "" || !s.buried.Has(o.ID) {
+			continue
+		}
+		path := q.path + "/" + o.node
+		s.store.background(func(ctx context.Context) {
+			// Others can be asked to leave, too, and say no.
+			c, err := s.l.Get(ctx, path)
+			if err == nil && c.Stat.EphemeralOwner == s.zk && !s.l.Knows(o.ID) {
+				_ = s.l.Remove(ctx, path)
+			}
+		})
+	}
+}
+
+// visit removes such ghosts, once in a TTL: it asks the server which nodes the session has, and removes the nodes of
+// tickets that no session on this connection knows. A ticket is known before its node is made, and until that is
+// removed.
 func (s *session) visit(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ttl/4)
 	defer cancel()

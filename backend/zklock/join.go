@@ -5,27 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Join makes the node of a ticket and, in the same round trip, looks whether others are there.
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
-	err = s.in(ctx, j.Session.ID, func(ctx context.Context, o *session) error {
-		st, err = o.join(ctx, s.lineOf(j.Queue, j.Kind), &j)
-		switch {
-		case err == nil && st.State == exchange.Gone:
-			err = driver.ErrGone
-		case err == nil && o.isOver():
-			err = driver.ErrSession
-		}
-		return err
-	})
-	return st, err
+	o, err := s.live(j.Session.ID)
+	if err != nil {
+		return st, err
+	}
+	q := s.lineOf(j.Queue, j.Kind)
+	within, cancel := o.within(ctx)
+	defer cancel()
+	st, err = o.join(within, q, &j)
+	if err == nil && st.State == exchange.Gone {
+		err = driver.ErrGone
+	}
+	if errors.Is(err, driver.ErrGone) && o.hasRefused(j.ID) {
+		err = driver.ErrMismatch
+	}
+	if err == nil && o.isOver() {
+		err = driver.ErrSession
+	}
+	return st, o.failed(ctx, err)
 }
 
 func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exchange.Status, err error) {
@@ -54,21 +61,31 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 	}
 	defer t.turn.give()
 	if fresh && j.NoWait {
-		if err := certain(ctx, s.l, q, func() error { return t.at.precheck(ctx) }); err != nil {
+		if err := s.certain(ctx, q, func() error { return t.at.precheck(ctx) }); err != nil {
 			s.leaveSeat(t)
 			return st, err
 		}
 	}
-	if !fresh || j.Retry {
-		if found, err := t.find(ctx); err != nil {
+	switch {
+	case t.isOld():
+		return t.at.look(ctx)
+	case !fresh || j.Retry:
+		if err := t.settle(ctx); err != nil {
 			return st, err
-		} else if found {
+		}
+		if t.isOld() {
+			return t.at.look(ctx)
+		}
+		if found, err := t.find(ctx); found || err != nil {
+			if err != nil {
+				return st, err
+			}
 			return t.at.look(ctx)
 		}
 	}
 	st, err = t.at.stand(ctx)
 	if err != nil && s.store.lasts(err) {
-		t.withdraw()
+		t.withdraw(ctx)
 	}
 	return st, err
 }
@@ -105,7 +122,10 @@ func (s *session) leaveSeat(t *seat) {
 // givesBack gives the slot of a Join back, once no request to make a node is under way any more. There may be no seat.
 func (t *seat) givesBack(give func()) {
 	if t != nil {
-		if flight := t.now().flight; flight != nil {
+		t.s.mu.Lock()
+		flight := t.flight
+		t.s.mu.Unlock()
+		if flight != nil {
 			<-flight
 		}
 	}
@@ -118,19 +138,24 @@ func (s *session) hasBuried(id string) bool {
 	return s.buried.Has(id)
 }
 
-// now is the seat as it is now.
-func (t *seat) now() seat {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	return *t
+func (s *session) hasRefused(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused.Has(id)
 }
 
 // isOld: its node was made.
-func (t *seat) isOld() bool { return t.now().key != nil }
+func (t *seat) isOld() bool {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	return t.key != nil
+}
 
 // settle waits until no request to make the node is under way.
 func (t *seat) settle(ctx context.Context) error {
-	flight := t.now().flight
+	t.s.mu.Lock()
+	flight := t.flight
+	t.s.mu.Unlock()
 	if flight == nil {
 		return nil
 	}
@@ -159,8 +184,18 @@ func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) erro
 	if v.Refused {
 		return driver.ErrMismatch
 	}
-	f.Keys = slices.DeleteFunc(f.Keys, func(o *ticket) bool { return slices.Contains(v.Expel, o) })
-	if p := f.Place(wish); !p.Held {
+	expelled := map[*ticket]bool{}
+	for _, o := range v.Expel {
+		expelled[o] = true
+	}
+	rest := f.line
+	rest.Keys = nil
+	for _, o := range f.Keys {
+		if !expelled[o] {
+			rest.Keys = append(rest.Keys, o)
+		}
+	}
+	if p := rest.Place(wish); !p.Held {
 		return driver.ErrBusy
 	}
 	return nil
@@ -168,6 +203,10 @@ func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) erro
 
 // certain repeats a look that was refused once the server has caught up: it may have
 // shown an older state than other clients have seen.
+func (s *session) certain(ctx context.Context, q *queue, look func() error) error {
+	return certain(ctx, s.l, q, look)
+}
+
 func certain(ctx context.Context, l *link, q *queue, look func() error) error {
 	err := look()
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrBusy) || errors.Is(err, driver.ErrMismatch) {
@@ -181,15 +220,21 @@ func certain(ctx context.Context, l *link, q *queue, look func() error) error {
 
 // stand makes the node, and looks.
 func (t *seat) stand(ctx context.Context) (st exchange.Status, err error) {
-	// The mark, which a ticket with ReportDeath wants to read, must not go with the queue's node.
-	err = t.s.store.laid(ctx, t.s.l, t.q.path, !t.j.ReportDeath, func() error {
+	s := t.s
+	for attempts := 0; ; attempts++ {
 		st, err = t.create(ctx)
-		return err
-	})
-	if err != nil && sure(err) && !t.isOld() {
-		t.s.leaveSeat(t)
+		if errors.Is(err, zk.ErrNoNode) && attempts < 10 {
+			// A container that is empty goes away at any time.
+			// The mark, which a ticket with ReportDeath wants to read, must not go with it.
+			if err = s.store.lay(ctx, s.l, t.q.path, !t.j.ReportDeath); err == nil {
+				continue
+			}
+		}
+		if err != nil && sure(err) && !t.isOld() {
+			s.leaveSeat(t)
+		}
+		return st, err
 	}
-	return st, err
 }
 
 // sure reports whether an error means that nothing was done.
@@ -270,7 +315,7 @@ func (t *seat) made(c zk.Created) error {
 	if !ok {
 		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", c.Path))
 	}
-	err := t.joined(key, uint64(c.Zxid))
+	err := t.stands(key, uint64(c.Zxid))
 	if number(key.Order) == math.MaxInt32 {
 		err = errNumbers
 	}
@@ -295,8 +340,8 @@ func (s *session) remove(path string) {
 	}
 }
 
-// joined notes the first node of the ticket.
-func (t *seat) joined(key *ticket, zxid uint64) error {
+// stands notes the node of the ticket.
+func (t *seat) stands(key *ticket, zxid uint64) error {
 	if zxid == 0 || zxid >= driver.MaxToken {
 		return driver.Permanent(fmt.Errorf("zookeeper: the transaction %d is no token: the ensemble has elected too many leaders", zxid))
 	}
@@ -316,13 +361,16 @@ func (t *seat) unsure() {
 		return // then it was sent in this session
 	}
 	s.clear(func(ctx context.Context) {
-		retry(ctx, s.ttl/8, func() error {
+		for {
 			found, err := t.locate(ctx, s.l)
 			if err == nil && found != nil {
 				s.store.purge(ctx, s.l, t.q.path+"/"+found.node, s.ttl/8, func() bool { return false })
 			}
-			return err
-		})
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			_ = backoff.Sleep(ctx, s.ttl/8)
+		}
 	})
 }
 
@@ -349,16 +397,10 @@ func (t *seat) locate(ctx context.Context, l *link) (*ticket, error) {
 	return nil, nil
 }
 
-// find reports whether the node stands. It looks for one whose creation had no answer, once nothing more can come of
-// that. A node of an earlier session of ours is about to go away, and is not this one.
+// find looks for a ticket whose creation had no answer. One of an earlier
+// session of ours is about to go away, and is not this one.
 func (t *seat) find(ctx context.Context) (bool, error) {
 	s := t.s
-	if t.isOld() {
-		return true, nil
-	}
-	if err := t.settle(ctx); err != nil || t.isOld() {
-		return err == nil, err
-	}
 	key, err := t.locate(ctx, s.l)
 	if key == nil || err != nil {
 		return false, err
@@ -377,7 +419,7 @@ func (t *seat) find(ctx context.Context) (bool, error) {
 		}
 		return false, nil
 	}
-	if err := t.joined(key, joined(c)); err != nil {
+	if err := t.stands(key, joined(c)); err != nil {
 		return false, err
 	}
 	if m, ok := decode(c.Data); ok {
@@ -412,10 +454,14 @@ func (t *seat) glance(ctx context.Context, c zk.Content) (st exchange.Status, ok
 func (t *seat) look(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
 	for {
-		is := t.now()
-		f, err := s.listed(ctx, t.q, is.front < nearFront && is.wait != nil)
+		s.mu.Lock()
+		near := t.front < nearFront && t.wait != nil
+		s.mu.Unlock()
+		f, err := s.listed(ctx, t.q, near)
 		if errors.Is(err, zk.ErrNoNode) {
-			t.forgotten()
+			s.mu.Lock()
+			t.forget()
+			s.mu.Unlock()
 			return st, nil
 		}
 		if err != nil {
@@ -437,11 +483,17 @@ func (t *seat) judge(ctx context.Context, f *listing) (st exchange.Status, err e
 		if t.key != nil && !t.key.in(f.stat) && uint64(f.stat.Czxid) < t.zxid {
 			return st, errStale
 		}
+		if t.state == exchange.Waiting && !t.agreed && !f.suits(t.key) {
+			s.refused.Add(t.j.ID) // one of them has expelled it
+		}
 		t.forget()
 		return st, nil
 	}
 	p := f.Place(key)
-	t.is(key)
+	if t.key != nil && t.key.node != key.node { // one with a fixed end may have got another
+		defer t.resettle()
+	}
+	t.key = key
 	t.front = len(p.Before)
 	held := t.state == exchange.Held
 	s.mu.Unlock()
@@ -487,13 +539,23 @@ func (t *seat) judge(ctx context.Context, f *listing) (st exchange.Status, err e
 	return t.at.grant(ctx, p.Wanted)
 }
 
+// suits: no ticket of the line is of another kind or number than this one.
+func (f *listing) suits(t *ticket) bool {
+	after := *t
+	after.Order = math.MaxInt64
+	return !f.Agree(&after).Refused && !f.Intrudes(&after)
+}
+
 // agree makes sure, once, that no ticket in front is of another kind or capacity,
 // and then none ever will be. The queue belongs to the first comers: the ticket is refused,
 // unless the other one is to be refused itself. That one may be about to leave, or its client
 // does not know of it: it is expelled, by a transaction that finds the one in front of it
 // still there. So it was never granted, for it has not been agreed with.
 func (t *seat) agree(ctx context.Context, f *listing) error {
-	if t.now().agreed {
+	t.s.mu.Lock()
+	agreed := t.agreed
+	t.s.mu.Unlock()
+	if agreed {
 		return nil
 	}
 	v := f.Agree(t.key)
@@ -529,36 +591,24 @@ func (t *seat) expelled(ctx context.Context, ops ...any) error {
 }
 
 // refuse removes a ticket that does not fit into its queue, and returns why. If the answer to that is lost, a
-// Join that is repeated is told that it is gone.
+// Join that is repeated is told so all the same.
 func (t *seat) refuse(ctx context.Context, why error) error {
-	if err := zk.Unless(t.at.quit(ctx, false), driver.ErrGone); err != nil {
+	t.s.mu.Lock()
+	t.s.refused.Add(t.j.ID)
+	t.s.mu.Unlock()
+	if err := t.at.quit(ctx, false); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
 	}
 	return why
 }
 
 // withdraw removes a ticket where a look at its queue is refused, for good: no caller asks about it again.
-func (t *seat) withdraw() {
+func (t *seat) withdraw(ctx context.Context) {
 	if t.isOld() {
 		t.s.store.background(func(ctx context.Context) {
-			ctx, cancel := t.s.within(ctx)
-			defer cancel()
-			retry(ctx, t.s.ttl/8, func() error { return zk.Unless(t.at.quit(ctx, false), driver.ErrGone) })
+			for t.at.quit(ctx, false) != nil && ctx.Err() == nil && !t.s.isOver() && t.s.seat(t.j.ID) == t {
+				_ = backoff.Sleep(ctx, t.s.ttl/8)
+			}
 		})
-	}
-}
-
-// is notes the present node of the ticket: one with a fixed end may have got another. s.mu is held.
-func (t *seat) is(key *ticket) {
-	if t.key != nil && t.key.node != key.node {
-		t.resettle()
-	}
-	t.key = key
-}
-
-// resettle has the node of a holder watched. s.mu is held.
-func (t *seat) resettle() {
-	if t.state == exchange.Held && t.settled != nil {
-		t.settled.Reset(settledAfter)
 	}
 }

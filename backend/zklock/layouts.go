@@ -24,6 +24,7 @@ type place interface {
 	quit(ctx context.Context, clean bool) error
 	shrink(ctx context.Context, units int64) error
 	keep(ctx context.Context, d time.Duration) error
+	expel(ctx context.Context) error
 	// watched is the node of a holder that is watched, and the queue where others would wait for it; nil: none would.
 	// s.mu is held.
 	watched() (node string, crowd *queue)
@@ -77,9 +78,9 @@ type elsewhere struct {
 }
 
 func (e *elsewhere) Join() *exchange.Join              { return &e.j }
-func (e *elsewhere) Link() *zk.Link                    { return e.s.l }
+func (e *elsewhere) Link() *zk.Link                    { return e.s.l.Link }
 func (e *elsewhere) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
-func (e *elsewhere) Held() bool                        { return e.now().state == exchange.Held }
+func (e *elsewhere) Held() bool                        { return e.known() == exchange.Held }
 
 func (e *elsewhere) Data(lease bool) []byte {
 	m := e.meta()
@@ -99,7 +100,7 @@ func (e *elsewhere) wake(ctx context.Context) {
 	if e.turn.take(ctx) != nil {
 		return
 	}
-	was := e.now().state
+	was := e.known()
 	st, err := e.at.look(ctx)
 	e.turn.give()
 	now, _ := e.s.l.State()
@@ -116,7 +117,9 @@ func (e *elsewhere) wake(ctx context.Context) {
 
 // ends forgets a ticket that was found to be gone, or has left.
 func (e *elsewhere) ends() exchange.Status {
-	e.forgotten()
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	e.forget()
 	return exchange.Status{}
 }
 
@@ -189,11 +192,18 @@ func (p *lent) look(ctx context.Context) (exchange.Status, error) {
 // whatBecame of a ticket that was looked at.
 func (p *lent) whatBecame(ctx context.Context, err error) (exchange.Status, error) {
 	if errors.Is(err, driver.ErrGone) {
-		return exchange.Status{}, zk.Unless(p.quit(ctx, false), driver.ErrGone)
+		return exchange.Status{}, unlessGone(p.quit(ctx, false))
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	return p.basic(), err
+}
+
+func unlessGone(err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
 }
 
 // grant goes on with one that is first among locks.
@@ -219,11 +229,11 @@ func (p *lent) grant(ctx context.Context, _ bool) (exchange.Status, error) {
 	p.unwatch()
 	p.inherited, p.lease = inherited, lease
 	s.mu.Unlock()
-	err = s.store.take(ctx, s.l, p.q, key, &marking{version: anyVersion}, p.leases.Unlocks()...)
+	err = s.store.takeLate(ctx, s.l, p.q, key, true, false, anyVersion, p.leases.Unlocks()...)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) { // else it was done, and the reply was lost
 		return exchange.Status{}, err
 	}
-	was := p.now().state
+	was := p.known()
 	st, err := p.seat.grant(ctx, false)
 	if err == nil && was != exchange.Held && st.State == exchange.Held {
 		close(p.held)
@@ -272,20 +282,21 @@ func (p *lent) shrink(ctx context.Context, units int64) error {
 	done, err := p.leases.Shrink(ctx, units)
 	switch {
 	case errors.Is(err, driver.ErrGone):
-		return errors.Join(err, zk.Unless(p.quit(ctx, false), driver.ErrGone))
+		return errors.Join(err, unlessGone(p.quit(ctx, false)))
 	case err != nil || done:
 		return err
 	}
-	return p.rename(ctx, 0, func(next *ticket) { next.wish = min(next.wish, units) })
+	return p.rename(ctx, 0, zk.Ephemeral, func(next *ticket) { next.wish = min(next.wish, units) })
 }
 
 func (p *lent) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }
+func (p *lent) expel(ctx context.Context) error           { return p.quit(ctx, false) }
 
 func (p *lent) abandon(ctx context.Context, l *link) error {
 	if err := p.seat.abandon(ctx, l); err != nil {
 		return err
 	}
-	err := p.leases.Abandon(ctx, l)
+	err := p.leases.Abandon(ctx, l.Link)
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.over = err == nil
@@ -363,6 +374,7 @@ func (p *guest) quit(ctx context.Context, _ bool) error {
 
 func (p *guest) shrink(context.Context, int64) error       { return nil }
 func (p *guest) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
+func (p *guest) expel(ctx context.Context) error           { return p.quit(ctx, false) }
 
 // readAll is readAny with the tickets in other layouts, for callers that are shown a queue or ask for one of its
 // tickets.
@@ -376,7 +388,7 @@ func (s *store) readAll(ctx context.Context, l *link, q *queue) (*listing, error
 
 // beside adds the tickets in other layouts to a listing.
 func (s *store) beside(ctx context.Context, l *link, q *queue, f *listing, watch func(path string)) error {
-	all, err := s.layouts.Tickets(ctx, l, q.path, f.nodes, watch)
+	all, err := s.layouts.Tickets(ctx, l.Link, q.path, f.nodes, watch)
 	for _, t := range all {
 		t.Order = int64(len(f.Keys) + 1)
 		if n := len(f.Keys); n > 0 {
@@ -399,7 +411,7 @@ func parseLeases(nodes []string) *line {
 type lines struct{ *store }
 
 func (s lines) With(ctx context.Context, f func(context.Context, *zk.Link) error) error {
-	return s.with(ctx, f)
+	return s.with(ctx, func(ctx context.Context, l *link) error { return f(ctx, l.Link) })
 }
 func (s lines) Background(f func(ctx context.Context)) bool { return s.background(f) }
 func (s lines) Path(queue string) string                    { return s.node(queue) }
@@ -407,7 +419,7 @@ func (s lines) Aside(parts ...string) string                { return s.aside(par
 func (s lines) ACL() []zk.ACL                               { return s.acl }
 func (s lines) Remember(swap string)                        { s.remember(swap) }
 func (s lines) Lay(ctx context.Context, l *zk.Link, path string, container bool) error {
-	return s.lay(ctx, l, path, container && len(path) > len(s.root))
+	return s.lay(ctx, &link{Link: l}, path, container && len(path) > len(s.root))
 }
 
 func (s lines) Locks(nodes []string) (all []curator.Lock) {

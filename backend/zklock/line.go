@@ -10,6 +10,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // queue is what is known of a queue.
@@ -49,9 +50,6 @@ type listing struct {
 	nodes  []string
 	stat   *zk.Stat
 	epoch  uint64 // the connection that it was read on
-
-	now  int64          // the time of the server, if a ticket has a fixed end
-	sent driver.Instant // before that was read
 }
 
 // errStale: a list has to be read again.
@@ -100,22 +98,19 @@ func (s *store) settle(ctx context.Context, l *link, q *queue, f *listing) error
 		}
 		return err
 	}
+	var now int64
 	ended := 0
 	for i, t := range f.Keys {
-		if t.until != 0 && f.now == 0 {
+		if t.until != 0 && now == 0 {
 			var err error
-			if f.now, f.sent, _, err = s.clock(ctx, l); err != nil {
+			if now, _, _, err = s.clock(ctx, l); err != nil {
 				return err
 			}
 		}
-		if t.until == 0 || t.until > f.now {
+		if t.until == 0 || t.until > now {
 			continue
 		}
-		var m *marking
-		if t.kept && f.NeedsAll(t) && ended == i {
-			m = &marking{f.late(t), freshVersion}
-		}
-		err := s.take(ctx, l, q, t, m)
+		err := s.take(ctx, l, q, t, t.kept && f.NeedsAll(t) && ended == i, freshVersion)
 		if errors.Is(err, zk.ErrNoNode) {
 			return errStale // it may have got another end meanwhile
 		}
@@ -204,21 +199,22 @@ const (
 	freshVersion version = -2
 )
 
-// marking is word that an exclusive ticket was held and has left cleanly.
-type marking struct {
-	late    bool // it came after a number of permits
-	version version
+// take removes a ticket's node. With mark, it leaves word that an exclusive
+// ticket was held and has left cleanly, unless the data there are not ours.
+func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, mark bool, v version) error {
+	return s.takeLate(ctx, l, q, t, mark, false, v)
 }
 
-// take removes a ticket's node, and leaves word of it, unless the data of the queue's node are not ours.
-func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m *marking, more ...any) error {
+func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark, late bool, v version, more ...any) error {
 	path := q.path + "/" + t.node
 	q.mu.Lock()
-	marks, seen := m != nil && !q.foreign && !q.denied, q.seen
+	mark = mark && !q.foreign && !q.denied
+	if !q.seen {
+		v = freshVersion
+	}
 	q.mu.Unlock()
-	for tries := 0; marks && tries < 5; tries++ {
-		v := m.version
-		if v == freshVersion || !seen || tries > 0 {
+	for tries := 0; mark && tries < 5; tries++ {
+		if v == freshVersion {
 			c, err := l.Get(ctx, q.path)
 			if err != nil {
 				return err
@@ -228,7 +224,7 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m *marki
 			}
 			v = version(c.Stat.Version)
 		}
-		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: markOf(t, m.late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})...)
+		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: markOf(t, late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})...)
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true
@@ -238,19 +234,25 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m *marki
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
+		v = freshVersion
 	}
 	return l.Remove(ctx, path)
 }
 
 // purge removes a node, sooner or later, unless over says that it goes with its session.
 func (s *store) purge(ctx context.Context, l *link, path string, every time.Duration, over func() bool) {
-	retry(ctx, every, func() error {
-		err := zk.Unless(l.Remove(ctx, path), zk.ErrNoNode)
-		if err != nil && over() {
-			err = nil
+	for {
+		err := l.Remove(ctx, path)
+		if err == nil || errors.Is(err, zk.ErrNoNode) || ctx.Err() != nil {
+			break
 		}
-		return err
-	})
+		if over() {
+			return
+		}
+		if backoff.Sleep(ctx, every) != nil {
+			return
+		}
+	}
 	if t, ok := parse(base(path)); ok && number(t.Order) == math.MaxInt32 {
 		if errors.Is(l.Remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a number of permits
 			_ = s.renumber(ctx, l, parent(path))
@@ -269,13 +271,18 @@ func (s *store) clock(ctx context.Context, l *link) (now int64, sent, by driver.
 }
 
 // tick writes the clock: its stat has the present time, and the present transaction.
-func (s *store) tick(ctx context.Context, l *link) (stat *zk.Stat, err error) {
+func (s *store) tick(ctx context.Context, l *link) (*zk.Stat, error) {
 	path := s.aside("clock")
-	err = s.laid(ctx, l, path, false, func() error {
-		stat, err = l.Set(ctx, path, nil, -1)
-		return err
-	})
-	return stat, err
+	for range 5 {
+		stat, err := l.Set(ctx, path, nil, -1)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return stat, err
+		}
+		if err := s.lay(ctx, l, path, false); err != nil {
+			return nil, err
+		}
+	}
+	return nil, zk.ErrNoNode
 }
 
 // ceil returns milliseconds.

@@ -88,9 +88,6 @@ func rightsOfTheFirst(t *testing.T, addr, options string, late driver.Request, l
 	for late.Retry = true; !driver.IsPermanent(err); {
 		_, err = wrong.Join(limited(t), late)
 	}
-	if errors.Is(err, driver.ErrGone) { // it was expelled before it looked
-		_, err = wrong.Join(limited(t), other(late))
-	}
 	if !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("who came late: %v", err)
 	}

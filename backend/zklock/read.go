@@ -98,7 +98,7 @@ func (s *store) lineup(ctx context.Context, l *link, q *queue, f exchange.Follow
 		return s.readAll(ctx, l, q)
 	}
 	for {
-		s.follow(f, l, q.path, true)
+		s.follow(f, l.Link, q.path, true)
 		found, err := s.list(ctx, l, q, true)
 		if err == nil {
 			err = s.settle(ctx, l, q, found)
@@ -108,7 +108,7 @@ func (s *store) lineup(ctx context.Context, l *link, q *queue, f exchange.Follow
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			s.follow(f, l, q.path, false)
+			s.follow(f, l.Link, q.path, false)
 			stat, err := l.Exists(ctx, q.path)
 			if err != nil || stat == nil {
 				return &listing{line: line{Whole: true}}, err
@@ -140,6 +140,7 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 	found := driver.Queue{Name: q.name, Version: f.version()}
 	known := map[*ticket]member{}
 	var unknown []*ticket
+	var now int64
 	s.mu.Lock()
 	for _, t := range f.Keys {
 		if m, ok := s.shown[q.path+"/"+t.node+t.shown]; ok {
@@ -149,6 +150,12 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 		}
 	}
 	s.mu.Unlock()
+	if slices.ContainsFunc(f.Keys, func(t *ticket) bool { return t.until != 0 }) {
+		var err error
+		if now, _, _, err = s.clock(ctx, l); err != nil {
+			return found, err
+		}
+	}
 	contents, err := s.contents(ctx, l, q, unknown)
 	if err != nil {
 		return found, err
@@ -187,7 +194,7 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 			m.Token = 0
 		}
 		if t.until != 0 {
-			m.Fixed, m.Left = true, max(t.left(f.now), 0)
+			m.Fixed, m.Left = true, max(t.left(now), 0)
 		}
 		found.Kind, found.Capacity = t.Kind, f.Capacity(t)
 		found.Members = append(found.Members, m.Member)

@@ -1,10 +1,8 @@
 package zklock
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
@@ -16,11 +14,14 @@ import (
 // session expire. What it proves is an earlier exchange: see package internal/zk. What became of the tickets is known
 // without a question: their nodes stand as long as the session, unless they are removed, and that is watched.
 func (s *store) Renew(ctx context.Context, row exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
-	err = s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
-		r.Tickets, err = o.renew(ctx, refs)
-		return err
-	})
-	return r, err
+	o, err := s.live(row.ID)
+	if err != nil {
+		return r, err
+	}
+	within, cancel := o.within(ctx)
+	defer cancel()
+	r.Tickets, err = o.renew(within, refs)
+	return r, o.failed(ctx, err)
 }
 
 func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.Status, error) {
@@ -51,15 +52,14 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 		s.store.background(s.visit)
 	}
 	found := make([]exchange.Status, len(refs))
+	var fixed []int // others may change them
+	s.mu.Lock()
 	for i, ref := range refs {
-		var err error
-		s.mu.Lock()
 		t := s.seats[ref.ID]
-		buried := t == nil && s.buried.Has(ref.ID)
-		of := t != nil && t.q.name == ref.Queue
-		fixed := of && t.fixed()
 		switch {
-		case buried || !of || fixed: // others may change them
+		case t == nil && s.buried.Has(ref.ID):
+		case t == nil || t.q.name != ref.Queue || t.fixed:
+			fixed = append(fixed, i)
 		case t.state == exchange.Gone: // its Join has no answer
 			found[i].State = exchange.NotAsked
 		default:
@@ -68,55 +68,122 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 				s.store.background(func(context.Context) { t.mayHold() })
 			}
 		}
-		s.mu.Unlock()
-		switch {
-		case fixed:
-			found[i], err = t.status(ctx, false)
-		case !of && !buried:
-			_, found[i], err = s.store.standing(ctx, s.l, s.store.queue(ref.Queue), ref.ID)
-		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	s.mu.Unlock()
+	if err := s.others(ctx, refs, fixed, found); err != nil {
+		return nil, err
 	}
 	return found, nil
 }
 
-// Look lists the queues of tickets, and has what keeps waiters out watched.
-func (s *store) Look(ctx context.Context, row exchange.Session, refs []exchange.Ref) (found []exchange.Status, err error) {
-	found = make([]exchange.Status, len(refs))
-	err = s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
-		errs := make([]error, len(refs))
-		several(len(refs), zk.CrowdSlots, func(i int) { found[i], errs[i] = o.lookAt(ctx, refs[i]) })
-		for i, err := range errs {
-			if err != nil {
-				found[i].State = exchange.NotAsked
+// others finds out what became of tickets with a fixed end, also of other sessions.
+func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, found []exchange.Status) error {
+	lines := map[string]*listing{}
+	for _, i := range of {
+		ref := refs[i]
+		f := lines[ref.Queue]
+		if f == nil {
+			var err error
+			if f, err = s.store.readAny(ctx, s.l, s.store.queue(ref.Queue)); err != nil {
+				return err
 			}
+			lines[ref.Queue] = f
 		}
-		if slices.Contains(errs, nil) {
-			return nil
+		key, ok := f.Find(ref.ID)
+		t := s.seat(ref.ID)
+		switch {
+		case !ok:
+			if t != nil && t.q.name == ref.Queue {
+				s.mu.Lock()
+				t.forget()
+				s.mu.Unlock()
+			}
+		case t != nil && t.q.name == ref.Queue:
+			s.mu.Lock()
+			t.key = key
+			s.mu.Unlock()
+			st, err := t.status(ctx, f.wanted(key))
+			if err != nil {
+				return err
+			}
+			found[i] = st
+		case key.until != 0:
+			c, err := s.l.Get(ctx, s.store.node(ref.Queue)+"/"+key.node)
+			if errors.Is(err, zk.ErrNoNode) {
+				continue // it has just left
+			}
+			now, sent, _, wrong := s.store.clock(ctx, s.l)
+			if err = errors.Join(err, wrong); err != nil {
+				return err
+			}
+			m, _ := decode(c.Data)
+			if m.Fixed == 0 { // by an earlier release
+				sent = min(sent, s.l.Proven())
+			}
+			found[i] = exchange.Status{State: exchange.Held, Fixed: true, Left: key.left(now), Hold: m.Fixed, Evicted: key.evicted, Sent: sent}
 		}
-		return cmp.Or(errs...)
+	}
+	return nil
+}
+
+func (f *listing) wanted(t *ticket) bool {
+	p := f.Place(t)
+	return p.Wanted
+}
+
+// Look lists the queues of tickets, and has what keeps waiters out watched.
+func (s *store) Look(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
+	o, err := s.live(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := o.within(ctx)
+	defer cancel()
+	found := make([]exchange.Status, len(refs))
+	errs := make([]error, len(refs))
+	slots := make(chan struct{}, zk.CrowdSlots)
+	exchange.AtOnce(len(refs), func(i int) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		found[i], errs[i] = o.lookAt(within, refs[i])
 	})
+	failed := 0
+	for i, e := range errs {
+		if e != nil {
+			found[i].State = exchange.NotAsked
+			err = o.failed(ctx, e)
+			failed++
+		}
+	}
+	if failed < len(refs) {
+		err = nil
+	}
 	return found, err
 }
 
 func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Status, err error) {
 	t := s.seat(ref.ID)
-	switch {
-	case t != nil && t.q.name == ref.Queue:
-	case s.hasBuried(ref.ID):
-		return st, nil
-	default:
-		_, st, err = s.store.standing(ctx, s.l, s.store.queue(ref.Queue), ref.ID)
-		return st, err
+	if t == nil || t.q.name != ref.Queue {
+		found := make([]exchange.Status, 1)
+		if s.hasBuried(ref.ID) {
+			return st, nil
+		}
+		err := s.others(ctx, []exchange.Ref{ref}, []int{0}, found)
+		return found[0], err
 	}
 	if err := t.turn.take(ctx); err != nil {
 		return st, err
 	}
 	defer t.turn.give()
-	if found, err := t.find(ctx); err != nil || !found {
-		return st, err
+	if !t.isOld() {
+		if err := t.settle(ctx); err != nil {
+			return st, err
+		}
+		if !t.isOld() {
+			if found, err := t.find(ctx); err != nil || !found {
+				return st, err
+			}
+		}
 	}
 	s.mu.Lock()
 	quiet := t.present() != nil // else a server that lags behind tells when it has caught up
@@ -131,7 +198,7 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 		return exchange.Status{}, nil
 	}
 	if err != nil && s.store.lasts(err) {
-		t.withdraw()
+		t.withdraw(ctx)
 	}
 	return st, err
 }
@@ -140,7 +207,7 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 // them; no exchange is needed for that.
 func (s *store) Detach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
 	return s.eachSeat(row, refs, func(t *seat) {
-		if !t.stray && !t.evicted && !t.fixed() {
+		if !t.stray && !t.evicted && !t.fixed {
 			t.stray = true
 			t.endsAt(t.s.renewed.Add(t.s.ttl))
 		}
@@ -152,8 +219,8 @@ func (s *store) Attach(_ context.Context, row exchange.Session, refs []exchange.
 	return s.eachSeat(row, refs, func(t *seat) {
 		if t.stray && driver.Now() < t.end {
 			t.stray = false
-			if t.expiry != nil && !t.evicted && !t.fixed() {
-				t.expiry.Stop()
+			if t.ends != nil && !t.evicted && !t.fixed {
+				t.ends.Stop()
 			}
 		}
 	})

@@ -232,10 +232,7 @@ func aboutToBeRefused(takenBack bool) func(p, late *party) {
 		}
 		hears := late.unheard(aMutex("q"))
 		p.resizes("q", 5)
-		if err := hears().err; !errors.Is(err, driver.ErrGone) {
-			p.refused(err)
-		}
-		p.refuses(aMutex("q"))
+		p.refused(hears().err)
 		if found := p.shows("q"); !found.Resized || found.Capacity != 5 {
 			p.t.Errorf("another number is shown as %+v", found)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/recent"
 )
 
@@ -40,6 +41,7 @@ type session struct {
 	renewing int                  // calls that renew it
 	visited  driver.Instant       // when ghosts were looked for
 	buried   recent.IDs           // tickets that do not come back
+	refused  recent.IDs           // there were tickets of another kind
 }
 
 // seat is what the client keeps of the node of a ticket, from before that is made until it is gone. All but the first
@@ -74,10 +76,13 @@ type seat struct {
 	settled   *time.Timer
 	revoked   bool
 
-	// Its own end. A fixed end is in the name of the node, and others may move it.
+	// Its own end.
 	end            driver.Instant
 	stray, evicted bool
-	expiry         *time.Timer
+	fixed, kept    bool
+	until          int64         // of the node for which end is known
+	hold           time.Duration // the fixed time that ends then
+	ends           *time.Timer
 }
 
 // Begin makes a session. If its connection ends before that is done, another one is made, for as
@@ -96,34 +101,42 @@ func (s *store) Begin(ctx context.Context, row exchange.Session) (exchange.Begun
 	}
 }
 
-const maxTTL = 24 * 24 * time.Hour // the protocol counts milliseconds in 31 bits
+const (
+	minTTL = 100 * time.Millisecond // the client takes its limit for connecting from it
+	maxTTL = 24 * 24 * time.Hour    // the protocol counts milliseconds in 31 bits
+)
 
 func (s *store) begin(ctx context.Context, row exchange.Session) (o *session, err error) {
 	l := s.given
 	if l == nil {
-		l, err = s.dialled(ctx, min(row.TTL, maxTTL))
+		l, err = s.dialled(ctx, min(max(row.TTL, minTTL), maxTTL))
 	} else {
 		err = l.Wait(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	now := driver.Now()
-	o = &session{
-		store: s, row: row, l: l, freed: make(chan struct{}), reading: make(turn, 1), seats: map[string]*seat{}, crowds: map[string]*zk.Watch{},
-		renewed: now, visited: now, // a client that does not live long has no ghosts
+	if o, err = s.newSession(ctx, l, row); err != nil && l.Own {
+		l.Close()
+		s.retired.Add(l.Exchanges())
 	}
-	o.zk, o.ttl = l.State()
-	o.row.TTL, o.buried.Span = o.ttl, o.ttl
-	o.inbox = s.aside("post", hexID(o.zk)+"-"+strconv.FormatUint(l.Number(), 10))
-	o.ctx, o.cancel = context.WithCancel(s.ctx)
+	return o, err
+}
+
+func (s *store) newSession(ctx context.Context, l *link, row exchange.Session) (*session, error) {
+	id, ttl := l.State()
+	if id == 0 {
+		return nil, zk.ErrConnectionClosed
+	}
+	row.TTL = ttl
+	o := s.sessionOf(l, row, id)
 	o.stop = l.Listen(&zk.Listener{Connected: o.connected, Disconnected: o.disconnected, Knows: func(id string) bool { return o.seat(id) != nil }})
-	if err = o.openInbox(ctx); err == nil {
-		if now, _ := l.State(); now != o.zk || now == 0 {
-			err = zk.ErrConnectionClosed
-		} else {
-			err = s.resume(ctx, l)
-		}
+	err := o.openInbox(ctx)
+	if now, _ := l.State(); err == nil && now != id {
+		err = zk.ErrConnectionClosed
+	}
+	if err == nil {
+		err = s.resume(ctx, l)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,16 +146,24 @@ func (s *store) begin(ctx context.Context, row exchange.Session) (o *session, er
 	if err != nil {
 		o.stop()
 		o.cancel()
-		if l.Own {
-			go l.Close()
-			s.retired.Add(l.Exchanges())
-		}
 		return nil, err
 	}
 	s.sessions[row.ID] = o
 	s.tasks.Go(func() { o.readInbox(o.ctx) })
 	s.tasks.Go(o.pulse)
 	return o, nil
+}
+
+// sessionOf is a session of ZooKeeper with that number.
+func (s *store) sessionOf(l *link, row exchange.Session, id int64) *session {
+	now := driver.Now()
+	o := &session{
+		store: s, row: row, l: l, zk: id, ttl: row.TTL, freed: make(chan struct{}), reading: make(turn, 1), seats: map[string]*seat{}, crowds: map[string]*zk.Watch{},
+		buried: recent.IDs{Span: row.TTL}, refused: recent.IDs{Span: row.TTL}, renewed: now, visited: now, // a client that does not live long has no ghosts
+		inbox: s.aside("post", hexID(id)+"-"+strconv.FormatUint(l.Number(), 10)),
+	}
+	o.ctx, o.cancel = context.WithCancel(s.ctx)
+	return o
 }
 
 // pulse keeps the session proven, as long as it is renewed.
@@ -168,7 +189,7 @@ func (s *session) holding() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.seats {
-		if t.state == exchange.Held && !t.fixed() {
+		if t.state == exchange.Held && !t.fixed {
 			return true
 		}
 	}
@@ -251,17 +272,6 @@ func (s *store) live(id string) (*session, error) {
 	return nil, driver.ErrSession
 }
 
-// in makes an exchange of a session.
-func (s *store) in(ctx context.Context, id string, exchange func(context.Context, *session) error) error {
-	o, err := s.live(id)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := o.within(ctx)
-	defer cancel()
-	return o.failed(ctx, exchange(ctx, o))
-}
-
 // within ends a call's context with the session and the store, too.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return endsWith(ctx, s.ctx)
@@ -336,12 +346,17 @@ func (s *session) clear(f func(ctx context.Context)) {
 
 // vacate removes the session's nodes, as long as the session of ZooKeeper may go on.
 func (s *session) vacate(ctx context.Context) {
-	retry(ctx, s.ttl/8, func() error {
+	for {
 		if now, _ := s.l.State(); now != 0 && now != s.zk {
-			return nil
+			return
 		}
-		return s.abandon(ctx, s.l)
-	})
+		if err := s.abandon(ctx, s.l); err == nil {
+			return
+		}
+		if backoff.Sleep(ctx, s.ttl/8) != nil {
+			return
+		}
+	}
 }
 
 // abandon removes the session's nodes, by any connection.
@@ -349,7 +364,7 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 	s.mu.Lock()
 	var all []*seat
 	for _, t := range s.seats {
-		if !t.fixed() {
+		if !t.fixed {
 			all = append(all, t)
 		}
 	}
@@ -358,9 +373,39 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 		if err := t.at.abandon(ctx, l); err != nil {
 			return err
 		}
-		t.forgotten()
+		s.mu.Lock()
+		t.forget()
+		s.mu.Unlock()
 	}
-	return zk.Unless(l.Remove(ctx, s.inbox), zk.ErrNoNode)
+	if err := l.Remove(ctx, s.inbox); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	return nil
+}
+
+// abandon removes the node of a ticket.
+func (t *seat) abandon(ctx context.Context, l *link) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	t.s.mu.Lock()
+	key := t.key
+	t.s.mu.Unlock()
+	for tries := 0; tries < 5; tries++ {
+		if key == nil || tries > 0 { // making it had no answer, or it has another name
+			var err error
+			if key, err = t.locate(ctx, l); err != nil {
+				return err
+			}
+		}
+		if key == nil || key.until != 0 {
+			break
+		}
+		if err := l.Remove(ctx, t.q.path+"/"+key.node); !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
 }
 
 // End ends a session. If its connection was lost just then, no server knows of the end: the tickets would stand
@@ -386,13 +431,13 @@ func (s *store) End(ctx context.Context, row exchange.Session, _ []exchange.Leav
 	done := make(chan struct{})
 	if !s.background(func(ctx context.Context) {
 		defer close(done)
-		retry(ctx, again, func() error {
+		for ctx.Err() == nil {
 			l, err := s.link(ctx)
-			if err == nil {
-				err = o.abandon(ctx, l)
+			if err == nil && o.abandon(ctx, l) == nil {
+				return
 			}
-			return err
-		})
+			_ = backoff.Sleep(ctx, again)
+		}
 	}) {
 		return nil, errClosed
 	}
@@ -424,20 +469,13 @@ func (t *seat) forget() {
 	t.drop()
 }
 
-// forgotten is forget for who does not hold s.mu.
-func (t *seat) forgotten() {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	t.forget()
-}
-
 // drop frees what the seat has here; s.mu is held.
 func (t *seat) drop() {
 	t.s.l.Lighten(t.s.zk, t.s.store.weighs(t.q, &t.j))
 	t.s.l.Ignore(t.own)
 	t.unwatch()
 	t.at.dropped()
-	for _, timer := range []*time.Timer{t.settled, t.expiry} {
+	for _, timer := range []*time.Timer{t.settled, t.ends} {
 		if timer != nil {
 			timer.Stop()
 		}

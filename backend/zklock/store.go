@@ -15,7 +15,6 @@ import (
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
@@ -80,13 +79,13 @@ func (s *store) Change(ctx context.Context, changes []exchange.Change, answer fu
 	exchange.Each(ctx, s, changes, answer)
 }
 
-// link is a connection, which keeps its floors.
-type link = zk.Link
-
-func newLink(l *link) *link {
-	l.Kept = &floors{turn: make(turn, 1)}
-	return l
+// link is a connection, and what is added to tokens, which it reads once.
+type link struct {
+	*zk.Link
+	floors floors
 }
+
+func newLink(l *zk.Link) *link { return &link{l, floors{turn: make(turn, 1)}} }
 
 func (s *store) dialled(ctx context.Context, ttl time.Duration) (*link, error) {
 	l, err := s.servers.Connect(ctx, ttl)
@@ -269,20 +268,6 @@ func (s *store) lay(ctx context.Context, l *link, path string, container bool) e
 	return err
 }
 
-// laid makes a change that needs a node, which is made if it is not there. A container that is empty goes away at any
-// time.
-func (s *store) laid(ctx context.Context, l *link, path string, container bool, change func() error) error {
-	for tries := 0; ; tries++ {
-		err := change()
-		if !errors.Is(err, zk.ErrNoNode) || tries == 10 {
-			return err
-		}
-		if err := s.lay(ctx, l, path, container); err != nil {
-			return err
-		}
-	}
-}
-
 // turn is a mutex that heeds contexts.
 type turn chan struct{}
 
@@ -298,19 +283,3 @@ func (t turn) take(ctx context.Context) error {
 func (t turn) give() { <-t }
 
 func hexID(session int64) string { return strconv.FormatUint(uint64(session), 16) }
-
-// retry repeats a task, with pauses, until it succeeds, or ctx ends.
-func retry(ctx context.Context, every time.Duration, task func() error) {
-	for task() != nil && backoff.Sleep(ctx, every) == nil {
-	}
-}
-
-// several does so many things, a bounded number of them at a time.
-func several(n, most int, do func(i int)) {
-	slots := make(chan struct{}, most)
-	exchange.AtOnce(n, func(i int) {
-		slots <- struct{}{}
-		defer func() { <-slots }()
-		do(i)
-	})
-}

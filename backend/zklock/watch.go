@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
@@ -63,6 +63,7 @@ func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.haunted(t.q, w.obstacles)
 	if old := t.wait; old != nil {
 		w.on = old.on // the watches that are still wanted stay
 	}
@@ -75,8 +76,7 @@ func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (s
 
 // basic is the status of a ticket as far as memory says it; s.mu is held.
 func (t *seat) basic() exchange.Status {
-	own := (t.stray || t.evicted) && !t.fixed() // it has an end of its own
-	if own && driver.Now() >= t.end {
+	if (t.stray || t.evicted) && !t.fixed && driver.Now() >= t.end {
 		return exchange.Status{} // it is about to be removed
 	}
 	st := exchange.Status{State: t.state, Tag: t.zxid, Sent: t.s.proof(), Revoked: t.revoked, Evicted: t.evicted, Stray: t.stray}
@@ -86,8 +86,12 @@ func (t *seat) basic() exchange.Status {
 	if w := t.wait; w != nil && w.due != 0 {
 		st.Due = max(w.due.Sub(driver.Now()), 1)
 	}
-	if own {
+	if t.stray || t.evicted || t.fixed {
 		st.Left = t.end.Sub(driver.Now())
+	}
+	if t.fixed {
+		st.Fixed, st.Stray, st.Hold = true, false, t.hold
+		st.Left, st.Sent = t.hold, t.end.Add(-t.hold) // which is before the clock was read
 	}
 	return st
 }
@@ -190,38 +194,53 @@ func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own st
 	if err != nil {
 		return false
 	}
-	nodes := slices.Collect(maps.Keys(want))
-	errs, err := zk.Run(ctx, func() ([]error, error) { // ctx may end before they are answered
-		defer give()
-		errs := make([]error, len(nodes))
-		exchange.AtOnce(len(nodes), func(i int) {
-			node, path := nodes[i], t.q.path+"/"+nodes[i]
-			on := s.l.Watch(path, false, func() { s.store.background(t.react) })
-			s.mu.Lock()
-			w.on[node] = on
-			s.mu.Unlock()
+	type result struct {
+		node string
+		err  error
+	}
+	results := make(chan result, len(want))
+	var asking sync.WaitGroup
+	for node := range want {
+		path := t.q.path + "/" + node
+		on := s.l.Watch(path, false, func() { s.store.background(t.react) })
+		s.mu.Lock()
+		w.on[node] = on
+		s.mu.Unlock()
+		asking.Go(func() {
+			var c zk.Content
+			var err error
 			if node == w.permits {
-				errs[i] = s.l.Stands(context.Background(), path, w.set)
-				return
+				err = s.l.Stands(context.Background(), path, w.set)
+			} else {
+				c, err = s.l.See(context.Background(), path)
 			}
-			c, err := s.l.See(context.Background(), path)
-			if errs[i] = err; err == nil && node == own {
+			if err == nil && node == own {
 				t.seen(c)
 			}
+			results <- result{node, err}
 		})
-		return errs, nil
-	})
-	ok := err == nil
-	for i, err := range errs {
-		if err == nil {
+	}
+	go func() { // the context may end before they are answered
+		asking.Wait()
+		give()
+	}()
+	ok := true
+	for range len(want) {
+		var r result
+		select {
+		case r = <-results:
+		case <-ctx.Done():
+			return false
+		}
+		if r.err == nil {
 			continue
 		}
 		s.mu.Lock()
-		s.l.Ignore(w.on[nodes[i]])
-		delete(w.on, nodes[i])
-		isNext := w.next != nil && nodes[i] == w.next.node
+		s.l.Ignore(w.on[r.node])
+		delete(w.on, r.node)
+		isNext := w.next != nil && r.node == w.next.node
 		s.mu.Unlock()
-		if !errors.Is(err, zk.ErrNoNode) || !isNext || !t.advance(ctx, w) {
+		if !errors.Is(r.err, zk.ErrNoNode) || !isNext || !t.advance(ctx, w) {
 			ok = false // of the next it tells only that the mark is to be read
 		}
 	}
@@ -359,21 +378,24 @@ func (t *seat) grant(ctx context.Context, wanted bool) (st exchange.Status, err 
 		return st, exchange.ErrTokens
 	}
 	s.store.note(t.zxid, t.token)
-	fixed := t.fixed()
-	if fixed || t.j.Hold == 0 {
+	hold, until := t.j.Hold, t.key.until
+	if hold == 0 && until == 0 {
+		defer s.mu.Unlock()
 		t.holds(wanted)
-		s.mu.Unlock()
-		return t.status(ctx, wanted)
+		return t.basic(), nil
 	}
 	s.mu.Unlock()
-	if st, err = t.fix(ctx, t.j.Hold, false); err != nil {
+	if until != 0 {
+		err = t.isFixed(ctx, wanted)
+	} else {
+		err = t.fix(ctx, hold, false, wanted)
+	}
+	if err != nil {
 		return st, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.holds(wanted)
-	st.State, st.Token, st.Inherited, st.Wanted = t.state, t.token, t.inherited, t.wanted
-	return st, nil
+	return t.basic(), nil
 }
 
 // settledAfter is for how long a ticket is held before it is watched: by the client, its end, and whether others wait.
@@ -394,26 +416,18 @@ func (t *seat) holds(wanted bool) {
 
 // status is the status of a holder.
 func (t *seat) status(ctx context.Context, wanted bool) (exchange.Status, error) {
-	s := t.s
-	s.mu.Lock()
+	t.s.mu.Lock()
+	changed := t.fixed && t.key.until != 0 && (t.key.until != t.until || t.key.evicted != t.evicted)
+	t.s.mu.Unlock()
+	if changed { // by another client
+		if err := t.isFixed(ctx, wanted); err != nil {
+			return exchange.Status{}, err
+		}
+	}
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
 	t.wanted = t.wanted || wanted
-	st, fixed := t.basic(), t.fixed()
-	s.mu.Unlock()
-	if !fixed {
-		return st, nil
-	}
-	key, is, err := s.store.standing(ctx, s.l, t.q, t.j.ID) // others may change it
-	if err != nil {
-		return st, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if key == nil || s.seats[t.j.ID] != t {
-		t.forget()
-		return exchange.Status{}, nil
-	}
-	t.is(key)
-	return t.endsAs(is), nil
+	return t.basic(), nil
 }
 
 // seen is called when the node of a waiter was read.

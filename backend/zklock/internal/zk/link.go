@@ -18,7 +18,6 @@ type Link struct {
 	Conn *client.Conn
 	*Tap
 	Own   bool // else the program's
-	Kept  any  // with the connection, by its user
 	leave func()
 
 	containers sync.RWMutex // of those who make one

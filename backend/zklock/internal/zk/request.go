@@ -2,7 +2,6 @@ package zk
 
 import (
 	"context"
-	"errors"
 )
 
 // Call makes a call of the client until ctx ends. The call then goes on by itself.
@@ -40,13 +39,5 @@ func Run[T any](ctx context.Context, f func() (T, error)) (T, error) {
 // do is Call for what has no result.
 func do(ctx context.Context, f func() error) error {
 	_, err := Call(ctx, func() (struct{}, error) { return struct{}{}, f() })
-	return err
-}
-
-// Unless is the error, or nil for one.
-func Unless(err, one error) error {
-	if errors.Is(err, one) {
-		return nil
-	}
 	return err
 }
