@@ -264,8 +264,7 @@ func (e *examination) stranger() *zk.Servers {
 // trial is what came of doing what locks do.
 type trial struct {
 	err          error // the first exchange that failed
-	marked       bool  // the release
-	known        bool  // that is
+	mark         error // of what marks a release
 	ahead, wrong time.Duration
 }
 
@@ -277,16 +276,11 @@ func (e *examination) try(ctx context.Context) (t trial) {
 			t.err = fmt.Errorf("cannot remove what nobody uses: %w", err)
 		}
 	}
-	if t.err != nil {
-		return t
-	}
 	began := time.Now()
 	if now, _, _, err := e.clock(ctx, e.l); err == nil {
 		t.ahead, t.wrong = doctor.Ahead(time.UnixMilli(now), began.Round(0), time.Now().Round(0))
 	}
-	c, err := e.l.Get(ctx, e.node(name))
-	_, t.marked = marked(c.Data)
-	t.known = err == nil
+	_, t.mark = e.l.Set(ctx, e.node(name), markOf(&ticket{}, false), -1)
 	return t
 }
 
@@ -360,10 +354,10 @@ func (e *examination) checkListing(ctx context.Context) driver.Finding {
 }
 
 func (e *examination) checkMarks(context.Context) driver.Finding {
-	switch {
-	case !e.tried.known:
+	switch err := e.tried.mark; {
+	case errors.Is(err, zk.ErrNoNode):
 		return driver.Finding{}
-	case !e.tried.marked:
+	case err != nil:
 		return doctor.Warn("Inherited, which is then true whenever a lock was used by others before, and speed: waiters list the queue at every grant",
 			"let the ACL of new nodes include write (w)", "a release cannot be marked in the node of its queue")
 	}
