@@ -435,7 +435,7 @@ func TestAnAcquireIsCheapWithoutObservers(t *testing.T) {
 		return testing.AllocsPerRun(1000, func() { ok(t, acquire(t, l).Release()) })
 	}
 	silent, observed := allocs(), allocs(interlock.Observe(func(context.Context, interlock.Event) {}))
-	if silent > 9 || observed > silent+2 {
+	if silent > 9 || observed > silent+3 { // two, and one since averages are rounded down
 		t.Errorf("an acquire and a release allocate %v times, %v times with an observer", silent, observed)
 	}
 }

@@ -6,12 +6,12 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/interlock-go/interlock v0.0.0
 	github.com/interlock-go/interlock/drivertest v0.0.0
-	pgregory.net/rapid v1.3.0
 )
 
 require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
 )
 
 replace github.com/interlock-go/interlock => ../..
