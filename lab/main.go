@@ -78,6 +78,14 @@ func runAll(args []string) error {
 	dir := flags.String("dir", "",
 		"folder for servers and histories; without it a temporary one, which stays if a promise was not kept")
 	_ = flags.Parse(args)
+	switch names := words(*workloads); {
+	case len(worker.Choose(names)) < max(len(names), 1):
+		return fmt.Errorf("-workload %s: one is not known: see lab list", *workloads)
+	case *library != "" && worker.Libraries[*library] == nil:
+		return fmt.Errorf("-library %s: redislock and redsync are known", *library)
+	case *library != "" && *backends != "redis":
+		return fmt.Errorf("-library %s works on -backend redis alone", *library)
+	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}

@@ -134,6 +134,7 @@ func (g *grant) exclusive() bool { return g.spans[0].units == g.capacity }
 type disturbance struct {
 	from, to int64
 	worker   string // "": it concerns all
+	objects  string // the beginning of their names; "": all
 	loses    bool
 	mixes    bool
 	stall    bool
@@ -230,7 +231,9 @@ func (j *judge) disturbances() {
 				j.faults[f].to = e.T
 			}
 		case history.Stall:
-			j.stalls = append(j.stalls, disturbance{from: e.T - e.D, to: e.T, worker: worker(e.Worker), stall: true})
+			j.stalls = append(j.stalls, disturbance{
+				from: e.T - e.D, to: e.T, worker: worker(e.Worker), objects: e.Object, stall: true,
+			})
 		}
 	}
 }
@@ -243,11 +246,11 @@ func worker(n int) string {
 	return fmt.Sprint(n)
 }
 
-// disturbed says whether anything disturbed a worker in a time.
-func (j *judge) disturbed(worker int, from, to int64, stall time.Duration) bool {
+// disturbed says whether anything disturbed a worker in a time, in its work on an object.
+func (j *judge) disturbed(worker int, object string, from, to int64, stall time.Duration) bool {
 	name := fmt.Sprint(worker)
 	concerns := func(d disturbance) bool {
-		return d.from <= to && d.to >= from && (d.worker == "" || d.worker == name) &&
+		return d.from <= to && d.to >= from && (d.worker == "" || d.worker == name) && strings.HasPrefix(object, d.objects) &&
 			(!d.stall || d.to-d.from >= int64(stall))
 	}
 	return slices.ContainsFunc(j.faults, concerns) || slices.ContainsFunc(j.stalls, concerns)
@@ -492,7 +495,7 @@ func (j *judge) losses() {
 			if g.lost == 0 {
 				continue
 			}
-			if !g.evicted && !j.disturbed(g.Worker, g.lost-int64(j.TTL)-int64(j.margin()), g.lost, j.TTL/5) {
+			if !g.evicted && !j.disturbed(g.Worker, g.object, g.lost-int64(j.TTL)-int64(j.margin()), g.lost, j.TTL/5) {
 				j.wrong(Healthy, name, g.lost, "%s is lost at %s, and nothing has disturbed it", g, j.at(g.lost))
 			}
 			if !g.exclusive() || len(g.changes) > 0 || i+1 == len(all) {

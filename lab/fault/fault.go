@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -202,7 +203,7 @@ func (s *Stage) pause(server world.Server) Begun {
 }
 
 // Of are the faults of a world, of these names; of none all.
-func Of(w *world.World, names []string) (all []Fault) {
+func Of(w *world.World, names []string) (all []Fault, err error) {
 	for _, f := range All {
 		if f.Applies(w) {
 			all = append(all, f)
@@ -217,7 +218,10 @@ func Of(w *world.World, names []string) (all []Fault) {
 	if len(names) > 0 {
 		all = slices.DeleteFunc(all, func(f Fault) bool { return !slices.Contains(names, f.Name) })
 	}
-	return all
+	if len(names) > 0 && len(all) == 0 && names[0] != "none" {
+		err = fmt.Errorf("this backend has none of the faults %s: see lab list", strings.Join(names, ", "))
+	}
+	return all, err
 }
 
 // Choose draws one.

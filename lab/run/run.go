@@ -60,6 +60,7 @@ type runner struct {
 	Options
 	*world.World
 	log     *history.Log
+	drawn   []fault.Fault // that are drawn
 	counter *worker.Counters
 	procs   []*process
 	next    atomic.Int64 // numbers of workers
@@ -81,11 +82,15 @@ func Run(o Options) (*Report, error) {
 		return nil, err
 	}
 	defer w.Close()
+	drawn, err := fault.Of(w, o.Faults)
+	if err != nil {
+		return nil, err
+	}
 	log, err := history.Create(filepath.Join(o.Dir, "lab.jsonl"))
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{Options: o, World: w, log: log, other: "sqlite:" + filepath.Join(o.Dir, "other.db")}
+	r := &runner{Options: o, World: w, drawn: drawn, log: log, other: "sqlite:" + filepath.Join(o.Dir, "other.db")}
 	r.counter = &worker.Counters{Log: log, Now: history.Now}
 	l, err := net.Listen("unix", filepath.Join(o.Dir, worker.Socket))
 	if err != nil {
@@ -140,12 +145,17 @@ func (r *runner) disturb() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go r.probe(ctx, stage.Admin)
-	all := fault.Of(r.World, r.Faults)
+	other, err := interlock.Open(context.Background(), r.other, interlock.TTL(r.TTL))
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	go r.probe(ctx, admin, "")
+	go r.probe(ctx, other, "multi/")
 	began := time.Now()
 	errs := make(chan error, lanes)
 	for lane := range lanes {
-		go func() { errs <- r.lane(lane, stage, all, began.Add(r.For)) }()
+		go func() { errs <- r.lane(lane, stage, r.drawn, began.Add(r.For)) }()
 	}
 	time.Sleep(r.For)
 	for range lanes {
@@ -154,15 +164,18 @@ func (r *runner) disturb() error {
 	return err
 }
 
-// probe writes down when the backend answers late: leases are promised to stay while it answers within a fifth of the
-// TTL, by the way that no fault disturbs.
-func (r *runner) probe(ctx context.Context, admin interlock.Admin) {
+// probe writes down when the backend is late with a write, as a heartbeat is one: leases are promised to stay while it
+// answers within a fifth of the TTL, by the way that no fault disturbs. Only locks of these objects are kept there.
+func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string) {
 	for ctx.Err() == nil {
 		from := history.Now()
-		_, err := admin.Queue(ctx, "probe")
+		l, err := c.Mutex("probe").TryAcquire(ctx)
+		if err == nil {
+			err = l.Release()
+		}
 		late := int64(r.TTL) / 5
 		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > late) {
-			r.event(history.Event{Kind: history.Stall, D: max(took, late)})
+			r.event(history.Event{Kind: history.Stall, D: max(took, late), Object: objects})
 		}
 		time.Sleep(r.TTL / 20)
 	}

@@ -281,9 +281,9 @@ func barrier(e *Env) {
 	lease, err := b.Enter(ctx)
 	if err != nil {
 		kind := history.Failed
-		if deadline, _ := ctx.Deadline(); errors.Is(err, interlock.ErrUnavailable) ||
+		if deadline, _ := ctx.Deadline(); errors.Is(err, interlock.ErrUnavailable) || errors.Is(err, interlock.ErrLost) ||
 			time.Since(deadline) > 90*time.Millisecond {
-			kind = history.Unknown // after 100 ms its place is given up in the background
+			kind = history.Unknown // after 100 ms its place is given up in the background, also if it was evicted
 		}
 		e.event(history.Event{Kind: kind, Op: "enter", Object: "barrier/two", Err: short(err)})
 		return
