@@ -177,7 +177,7 @@ func membersOf(q interlock.Queue) (all []topMember) {
 // late is for how long the screen has not been true: the next sample is overdue, or has failed.
 func (m *topModel) late() time.Duration {
 	age := m.now.Sub(m.sample.At)
-	if m.sample.At.IsZero() || m.paused || m.trouble == "" && age < 4*time.Second+12*m.sample.Took {
+	if m.sample.At.IsZero() || m.paused || m.trouble == "" && age < 4*time.Second+12*m.sample.Usual {
 		return 0
 	}
 	return age

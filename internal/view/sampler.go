@@ -17,8 +17,9 @@ type Sample struct {
 	Locks     []interlock.Queue // by name; not to be changed
 	More      bool              // there are more than a sample has
 	Took      time.Duration
-	Exchanges uint64 // that it took, and what the client did beside it
-	Err       error  // why the rest could not be read
+	Usual     time.Duration // time of a list: the shorter of Took here and in the sample before
+	Exchanges uint64        // that it took, and what the client did beside it
+	Err       error         // why the rest could not be read
 }
 
 // MostLocks is how many locks a sample has.
@@ -26,8 +27,9 @@ const MostLocks = 20_000
 
 // Sampler lists the locks of a backend for all who look. Without calls it does nothing.
 //
-// A list is shared: it is at most a second old, or nine times as old as it took to make, so that a backend with very
-// many locks is not read for more than a tenth of the time, however many look.
+// A list is shared: it is at most a second old, or nine times as old as it usually takes to make, so that a backend with
+// very many locks is not read for more than a tenth of the time, however many look. One that took long, such as in an
+// outage, does not put off the next.
 type Sampler struct {
 	c       *interlock.Client
 	prefix  string
@@ -46,7 +48,7 @@ func NewSampler(c *interlock.Client, prefix string, history *History) *Sampler {
 }
 
 // Rest is how long a sample is new.
-func (s Sample) Rest() time.Duration { return max(time.Second, 9*s.Took) }
+func (s Sample) Rest() time.Duration { return max(time.Second, 9*s.Usual) }
 
 // Last is the latest sample; its At is zero if there is none.
 func (s *Sampler) Last() Sample {
@@ -116,6 +118,9 @@ func (s *Sampler) take(ctx context.Context) (Sample, error) {
 		return sample, err
 	}
 	s.mu.Lock()
+	if sample.Usual = sample.Took; !s.last.At.IsZero() {
+		sample.Usual = min(sample.Took, s.last.Took)
+	}
 	s.last = sample
 	s.mu.Unlock()
 	if s.history != nil {

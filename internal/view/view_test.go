@@ -292,6 +292,27 @@ func TestAnOutageKeepsTheLatestSample(t *testing.T) {
 	})
 }
 
+// Promise: a list that took long, since the backend stood still for once, does not put off the one after it.
+func TestAListThatTookLongDoesNotPutOffTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := memlock.New()
+		c, done := holding(t, d, interlock.TTL(time.Hour))
+		defer done()
+		s := NewSampler(c, "", nil)
+		usual := errtest.Must(s.Next(t.Context(), time.Time{}))(t)
+		hung := d.Faults().Before("Queues", 0).Hang()
+		time.AfterFunc(7*time.Second, hung.Deliver)
+		late := errtest.Must(s.Next(t.Context(), usual.At))(t)
+		if late.Took < 5*time.Second {
+			t.Fatalf("the list took %v: nothing stood still", late.Took)
+		}
+		next := errtest.Must(s.Next(t.Context(), late.At))(t)
+		if after := next.At.Sub(late.At); after > 2*time.Second {
+			t.Errorf("the next list comes %v later", after)
+		}
+	})
+}
+
 // Promise: of several holders an episode names the one that holds for the longest.
 func TestAnEpisodeNamesTheOldestHolder(t *testing.T) {
 	h := NewHistory()
