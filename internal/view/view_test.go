@@ -196,7 +196,7 @@ func holding(t *testing.T, d *memlock.Driver, opts ...interlock.ClientOption) (c
 // Promise: however many look, the backend is listed once in each period, and not at all when all have gone.
 func TestSamplesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, done := holding(t, memlock.New())
+		c, done := holding(t, memlock.New(), interlock.TTL(time.Hour)) // no heartbeat falls into a sample
 		defer done()
 		s := NewSampler(c, "", NewHistory())
 		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
