@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -77,12 +76,11 @@ func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		said(w, r, fenced(r.Context(), path, func() error { return f.remove(path) }))
 	case r.Method == http.MethodPost, r.Method == http.MethodPut:
-		state, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxState))
-		var long *http.MaxBytesError
+		state, a := whole(w, r, MaxState)
 		switch sum := r.Header.Get("Content-MD5"); {
-		case errors.As(err, &long):
-			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		case err != nil, sum != "" && sum != sumOf(state):
+		case a.status != http.StatusOK:
+			a.write(w)
+		case sum != "" && sum != sumOf(state):
 			http.Error(w, "the state has not arrived as it was sent", http.StatusBadRequest)
 		case !json.Valid(state):
 			http.Error(w, "a state is JSON, and this is not", http.StatusBadRequest)

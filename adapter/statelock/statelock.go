@@ -82,17 +82,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.states.ServeHTTP(w, r)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // of the calls of the backend
+	most := int64(MaxState)
+	if r.Method == "LOCK" || r.Method == "UNLOCK" {
+		most = driver.MaxNote
+	}
+	body, a := whole(w, r, most)
+	if a.status != http.StatusOK {
+		a.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // a slow body is judged by the lock of now
 	defer cancel()
 	s := &state{h, strings.TrimSuffix(h.prefix+"/"+strings.Trim(r.URL.Path, "/"), "/")}
-	if r.Method != "LOCK" && r.Method != "UNLOCK" {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxState))
-		if err != nil {
-			unread(err).write(w)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), h.client.TTL()) // a slow body is judged by the lock of now
-		defer cancel()
+	switch r.Method {
+	case "LOCK":
+		s.lock(ctx, body).write(w)
+	case "UNLOCK":
+		s.unlock(ctx, body, h.force != nil && h.force(r)).write(w)
+	default:
 		lease, end, a := s.write(ctx, r.URL.Query().Get("ID"))
 		if a.status != http.StatusOK {
 			a.write(w)
@@ -104,26 +111,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(bound)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		h.states.ServeHTTP(w, r)
-		return
-	}
-	info, err := io.ReadAll(http.MaxBytesReader(w, r.Body, driver.MaxNote))
-	switch {
-	case err != nil:
-		unread(err).write(w)
-	case r.Method == "LOCK":
-		s.lock(ctx, info).write(w)
-	default:
-		s.unlock(ctx, info, h.force != nil && h.force(r)).write(w)
 	}
 }
 
-// unread is the answer to a body that was too large, or has not come whole.
-func unread(err error) answer {
+// whole reads a body of so many bytes at most. The answer is the refusal of one that is larger, or has not come whole.
+func whole(w http.ResponseWriter, r *http.Request, most int64) ([]byte, answer) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		return answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}
+	switch {
+	case errors.As(err, &large):
+		return nil, answer{status: http.StatusRequestEntityTooLarge, text: err.Error()}
+	case err != nil:
+		return nil, answer{status: http.StatusBadRequest, text: "the body has not come whole: " + err.Error()}
 	}
-	return answer{status: http.StatusBadRequest, text: err.Error()}
+	return body, ok
 }
 
 // answer is a status, and the LockInfo of the holder or a text.

@@ -60,7 +60,7 @@ type runner struct {
 	Options
 	*world.World
 	log     *history.Log
-	drawn   []fault.Fault // that are drawn
+	drawn   []fault.Fault // faults that may come
 	counter *worker.Counters
 	procs   []*process
 	next    atomic.Int64 // numbers of workers

@@ -183,26 +183,8 @@ var faults = []struct {
 		dwell(r)
 		c.mem.Faults().Heal()
 	}},
-	{"silent", func(c *client, r *rand.Rand) {
-		h := c.mem.Faults().Before("", 0).Hang()
-		dwell(r)
-		c.mem.Faults().Clear()
-		if r.IntN(2) == 0 {
-			h.Deliver()
-		} else {
-			h.Lose()
-		}
-	}},
-	{"no answers", func(c *client, r *rand.Rand) {
-		h := c.mem.Faults().After("", 0).Hang()
-		dwell(r)
-		c.mem.Faults().Clear()
-		if r.IntN(2) == 0 {
-			h.Deliver()
-		} else {
-			h.Lose()
-		}
-	}},
+	{"silent", func(c *client, r *rand.Rand) { hang(c, r, c.mem.Faults().Before("", 0)) }},
+	{"no answers", func(c *client, r *rand.Rand) { hang(c, r, c.mem.Faults().After("", 0)) }},
 	{"lost", func(c *client, r *rand.Rand) {
 		for range 1 + r.IntN(5) {
 			method := []string{"", "Join", "Leave", "Renew", "Await", "Swap"}[r.IntN(6)]
@@ -221,6 +203,18 @@ var faults = []struct {
 		dwell(r)
 		c.net.set(0)
 	}},
+}
+
+// hang has all calls hang at a point. In the end they arrive, or are lost.
+func hang(c *client, r *rand.Rand, at memlock.Point) {
+	h := at.Hang()
+	dwell(r)
+	c.mem.Faults().Clear()
+	if r.IntN(2) == 0 {
+		h.Deliver()
+	} else {
+		h.Lose()
+	}
 }
 
 func dwell(r *rand.Rand) { time.Sleep(time.Duration(r.Float64() * r.Float64() * 2.5 * float64(ttl))) }
