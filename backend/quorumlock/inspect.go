@@ -27,18 +27,33 @@ func ticketOf(m driver.Member) (id string, note []byte, ok bool) {
 	return string(first), rest, true
 }
 
-// merge makes one queue of those of the members. nil stands for a member that has not answered.
-func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
+// part is what one member has said about a queue.
+type part struct {
+	driver.Queue
+	life string // its place among the members
+}
+
+// merge makes one queue of those of the members. nil stands for a member that has not answered. Waiters have the order
+// of their lines. A member where one does not wait says nothing about that: a new one can have a place there for a
+// moment, while others wait at their line.
+func (d *Driver) merge(name string, queues []*part) driver.Queue {
 	type found struct {
 		driver.Member
 		held, order int
+		line        string          // the life of the member where it waits, "" if it does at none
+		first       bool            // it has a place at the first member
 		left        []time.Duration // of the places that are held
 		at          []string        // the members that have these
 	}
 	q := driver.Queue{Name: name}
 	var all []*found
 	byID := map[string]*found{}
-	silent := 0
+	silent, first := 0, ""
+	for _, part := range queues {
+		if part != nil && len(part.Members) > 0 && (first == "" || part.life < first) {
+			first = part.life
+		}
+	}
 	for i, part := range queues {
 		if part == nil {
 			silent++
@@ -59,7 +74,10 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 				byID[id] = f
 				all = append(all, f)
 			}
-			f.order = max(f.order, order)
+			f.first = f.first || part.life == first
+			if !m.Held && part.life >= f.line {
+				f.line, f.order = part.life, order
+			}
 			f.Units = min(f.Units, m.Units)
 			f.Fixed = f.Fixed || m.Fixed
 			f.Left = max(f.Left, m.Left)
@@ -93,7 +111,7 @@ func (d *Driver) merge(name string, queues []*driver.Queue) driver.Queue {
 		case a.Held: // it may have joined again at a member, behind others
 			return a.Since.Compare(b.Since)
 		}
-		return cmp.Or(cmp.Compare(b.held, a.held), cmp.Compare(a.order, b.order))
+		return cmp.Or(b2i(b.line == "" && b.first)-b2i(a.line == "" && a.first), cmp.Compare(b.line, a.line), a.order-b.order)
 	})
 	for _, f := range all {
 		q.Members = append(q.Members, f.Member)
@@ -149,17 +167,20 @@ func same(a, b string) bool {
 }
 
 // read reads a queue of all members.
-func (d *Driver) read(ctx context.Context, queue string) (driver.Queue, []answer[driver.Queue], error) {
-	all := ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (driver.Queue, error) {
+func (d *Driver) read(ctx context.Context, queue string) (driver.Queue, []answer[part], error) {
+	all := ask(ctx, d, inspection, func(ctx context.Context, m driver.Driver) (p part, err error) {
 		now := d.now()
-		q, err := m.Follow(ctx, queue, "")
-		q.Read = now
-		return q, err
+		p.Queue, err = m.Follow(ctx, queue, "")
+		p.Read = now
+		if err == nil && len(p.Members) > 0 {
+			p.life, _ = lifeOf(ctx, m)
+		}
+		return p, err
 	})
 	if err := enough(ctx, d, all); err != nil {
 		return driver.Queue{}, nil, err
 	}
-	parts := make([]*driver.Queue, len(all))
+	parts := make([]*part, len(all))
 	for i := range all {
 		if all[i].err == nil {
 			parts[i] = &all[i].got
@@ -192,7 +213,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 }
 
 // untilChanged returns when the queue of a member differs from what it has answered.
-func (d *Driver) untilChanged(ctx context.Context, queue string, all []answer[driver.Queue]) {
+func (d *Driver) untilChanged(ctx context.Context, queue string, all []answer[part]) {
 	ctx, cancel := context.WithTimeout(ctx, again)
 	defer cancel()
 	told := make(chan struct{}, len(all))
@@ -231,14 +252,15 @@ func wait(ctx context.Context, d *Driver, t time.Duration) error {
 
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {
 	return func(yield func(driver.Queue, error) bool) {
-		all := ask(ctx, d, 5*inspection, func(ctx context.Context, m driver.Driver) (map[string]driver.Queue, error) {
-			found := map[string]driver.Queue{}
+		all := ask(ctx, d, 5*inspection, func(ctx context.Context, m driver.Driver) (map[string]part, error) {
+			found := map[string]part{}
+			life, _ := lifeOf(ctx, m)
 			for q, err := range m.Queues(ctx, prefix) {
 				if err != nil {
 					return nil, err
 				}
 				if !strings.HasPrefix(q.Name, ownQueues) {
-					found[q.Name] = q
+					found[q.Name] = part{q, life}
 				}
 			}
 			return found, nil
@@ -254,16 +276,16 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			parts := make([]*driver.Queue, len(all))
+			parts := make([]*part, len(all))
 			for i, a := range all {
 				if a.err != nil {
 					continue
 				}
-				part := a.got[name]
-				if part.Read != 0 { // by the clock of the member
-					part.Read = d.now().Add(-max(0, a.d.Now().Sub(part.Read)))
+				p := a.got[name]
+				if p.Read != 0 { // by the clock of the member
+					p.Read = d.now().Add(-max(0, a.d.Now().Sub(p.Read)))
 				}
-				parts[i] = &part
+				parts[i] = &p
 			}
 			if q := d.merge(name, parts); !yield(q, nil) {
 				return
@@ -273,7 +295,7 @@ func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Que
 }
 
 // places are those of one ticket, by member.
-func placesOf(all []answer[driver.Queue], id string) []driver.Member {
+func placesOf(all []answer[part], id string) []driver.Member {
 	found := make([]driver.Member, len(all))
 	for i, a := range all {
 		for _, m := range a.got.Members {

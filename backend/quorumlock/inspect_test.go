@@ -2,6 +2,8 @@ package quorumlock_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +56,47 @@ func TestWhoTakesALockAwayHearsThatItMayStand(t *testing.T) {
 		}
 		if q, err := taker.Follow(t.Context(), tk.Queue, ""); err != nil || len(q.Members) != 0 {
 			t.Errorf("of a lock that was taken away inspection shows %+v, %v", q, err)
+		}
+	})
+}
+
+// Promise: inspection shows waiters in the order of their line. A new one has places at other members for a moment, and
+// is not shown before those who wait already.
+func TestInspectionShowsTheOrderOfTheLine(t *testing.T) {
+	three(t, func(t *testing.T, w []*memlock.World) {
+		var want []string
+		join := func(who int, members ...int) {
+			id := fmt.Sprintf("%032d", who)
+			for _, i := range members {
+				d := w[i].Driver()
+				t.Cleanup(func() { d.Close() })
+				r := request()
+				r.NoWait, r.Note = false, []byte(id+" ")
+				errtest.Must(session(t, d).Join(t.Context(), r))(t)
+			}
+		}
+		join(0, 0) // it has got through its line, and
+		join(2, 1) // meets one that is new,
+		join(0, 1) // so it waits here
+		join(1, 0) // while this one waits for longer
+		join(2, 0) // than the new one
+		join(3, 2) // which is not the only one: this one is on its way to the line
+		for who := range 4 {
+			want = append(want, fmt.Sprintf("%032d", who))
+		}
+		looker, _ := quorum(t, w...)
+		one := errtest.Must(looker.Follow(t.Context(), request().Queue, ""))(t)
+		for q, err := range looker.Queues(t.Context(), "") {
+			errtest.None(t, err)
+			for _, q := range []driver.Queue{one, q} {
+				var got []string
+				for _, m := range q.Members {
+					got = append(got, m.ID)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("the order of the waiters is %q", got)
+				}
+			}
 		}
 	})
 }

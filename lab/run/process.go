@@ -56,7 +56,7 @@ func (p *process) start() error {
 	task, err := json.Marshal(worker.Task{
 		Worker: p.number, URL: p.r.URL(p.slot), Other: other, Seed: p.r.Seed, Goroutines: p.r.Goroutines,
 		Workloads: worker.Names(p.r.Options.Workloads, p.r.Cells,
-			p.r.Units), TTL: p.r.TTL, Dir: p.r.Dir, Broken: p.r.Broken, Library: p.r.Library,
+			p.r.Units), TTL: p.r.TTL, Dir: p.r.Dir, Broken: p.r.Broken, Library: p.r.Library, Mixes: p.r.Mixes,
 	})
 	if err != nil {
 		return err

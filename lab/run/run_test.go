@@ -37,10 +37,9 @@ func do(t *testing.T, o run.Options) *run.Report {
 	return r
 }
 
-// Promise: a short run with all faults keeps every promise, on a backend of each kind. A quorum is not among them: how long
-// the order of its waiters may differ after a fault is open (docs/track-record.md).
+// Promise: a short run with all faults keeps every promise, on a backend of each kind.
 func TestShortRuns(t *testing.T) {
-	for _, backend := range []string{"sqlite", "file", "redis", "etcd", "mariadb"} {
+	for _, backend := range []string{"sqlite", "file", "redis", "etcd", "mariadb", "quorum3"} {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
 			r := do(t, run.Options{Backend: backend, For: 2 * time.Second, Settle: 200 * time.Millisecond})

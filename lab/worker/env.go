@@ -44,6 +44,7 @@ type Env struct {
 	G      int
 	Now    func() int64
 	Over   func() bool  // no new operation begins
+	Mixes  bool         // inspection may show a waiter as held
 	Dead   *atomic.Bool // a killed client writes nothing more; nil: it is a process
 
 	n       int

@@ -37,6 +37,7 @@ type Task struct {
 	Workloads  []string
 	TTL        time.Duration
 	Dir        string // of the histories and the resource's socket
+	Mixes      bool   // see Env
 	Library    string // one of Libraries works instead of Interlock; "": none
 	Broken     string // the name of one of package broken; "": none
 }
@@ -115,7 +116,7 @@ func (t *Task) run() error {
 			Client: client, Other: other, DB: db, Resource: resource, Log: log, Rand: rand.New(rand.NewPCG(t.Seed,
 				uint64(t.Worker<<8+g))),
 			TTL: t.TTL, Epoch: 3 * time.Second, Worker: t.Worker, G: g + 1, Now: history.Now, Over: over.Load,
-			Stopped: ctx,
+			Stopped: ctx, Mixes: t.Mixes,
 		}
 		all.Go(func() { e.Work(workloads) })
 	}

@@ -137,7 +137,11 @@ func (e *Env) look(name string) {
 		return
 	}
 	var ids []string
-	for _, m := range append(q.Holders, q.Waiters...) {
+	shown := q.Waiters
+	if !e.Mixes {
+		shown = append(q.Holders, shown...)
+	}
+	for _, m := range shown {
 		ids = append(ids, m.ID)
 	}
 	e.Write(history.Event{T: e.Now(), Worker: e.Worker, G: e.G, Kind: history.Seen, Object: name, IDs: ids})
