@@ -159,27 +159,6 @@ func TestALockKeepsOthersOutUntilItsTransactionEnds(t *testing.T) {
 	}
 }
 
-// Promise: shared locks share, and keep the others out.
-func TestSharedLocksShare(t *testing.T) {
-	eachLocker(t, func(t *testing.T, pool *pgxpool.Pool, lock locker) {
-		ctx, a, b, c := t.Context(), begin(t, pool), begin(t, pool), begin(t, pool)
-		for _, tx := range []pgx.Tx{a, b} {
-			for _, opts := range [][]rowlock.Option{{}, {rowlock.Wait(0)}, {rowlock.Wait(time.Minute)}} {
-				errtest.None(t, lock(ctx, tx, append(opts, rowlock.Shared())...))
-			}
-		}
-		commit(t, a)
-		errtest.Is(t, lock(ctx, c, rowlock.Wait(time.Millisecond)), rowlock.ErrBusy, "while it is shared")
-		commit(t, b)
-		if err := lock(ctx, c, rowlock.Wait(0)); err != nil {
-			t.Error("when nobody shares it any more:", err)
-		}
-		if err := lock(ctx, begin(t, pool), rowlock.Wait(0), rowlock.Shared()); !errors.Is(err, rowlock.ErrBusy) {
-			t.Errorf("shared, while it is not: got %v, want ErrBusy", err)
-		}
-	})
-}
-
 // Promise: a row that does not exist is pgx.ErrNoRows, and one that came back while
 // a call waited is found; the transaction goes on.
 func TestTheRowThatIsThereNowIsLocked(t *testing.T) {
@@ -334,79 +313,5 @@ func TestWriteOnlyIfTheVersionStands(t *testing.T) {
 	conflict("inserted again", items.Write(ctx, pool, 1, version+1, nil))
 	if _, err := items.Read(ctx, pool, 9, nil); !errors.Is(err, pgx.ErrNoRows) {
 		t.Errorf("no such row: got %v, want pgx.ErrNoRows", err)
-	}
-}
-
-// Promise: many who change a row at once lose no step, whichever way they do it.
-func TestNoChangeIsLost(t *testing.T) {
-	const clients, steps = 8, 10
-	items := newItems(t)
-	names := errtest.Must(pgxrow.NewNames(rowlock.DefaultNames))(t)
-	for name, step := range map[string]func(context.Context, *pgxpool.Pool) error{
-		"optimistic": func(ctx context.Context, pool *pgxpool.Pool) error {
-			return items.Retry(ctx, 10000, func(ctx context.Context) error {
-				var stock int
-				version, err := items.Read(ctx, pool, 1, rowlock.Columns{"stock": &stock})
-				if err != nil {
-					return err
-				}
-				return items.Write(ctx, pool, 1, version, rowlock.Columns{"stock": stock - 1})
-			})
-		},
-		"pessimistic": func(ctx context.Context, pool *pgxpool.Pool) error {
-			return items.Do(ctx, pool, 10, func(ctx context.Context, tx pgx.Tx) error {
-				var stock int
-				if err := items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &stock}, rowlock.Wait(time.Minute)); err != nil {
-					return err
-				}
-				_, err := tx.Exec(ctx, "UPDATE items SET stock = $1 WHERE id = 1", stock-1)
-				return err
-			})
-		},
-		"a name": func(ctx context.Context, pool *pgxpool.Pool) error {
-			return names.Do(ctx, pool, 10, func(ctx context.Context, tx pgx.Tx) error {
-				if err := names.Lock(ctx, tx, "items"); err != nil {
-					return err
-				}
-				var stock int
-				if err := tx.QueryRow(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&stock); err != nil {
-					return err
-				}
-				_, err := tx.Exec(ctx, "UPDATE items SET stock = $1 WHERE id = 1", stock-1)
-				return err
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pool := newPool(t)
-			var all sync.WaitGroup
-			for range clients {
-				all.Go(func() {
-					for range steps {
-						errtest.Is(t, step(t.Context(), pool), nil)
-					}
-				})
-			}
-			all.Wait()
-			if got := number(t, pool, "SELECT stock FROM items WHERE id = 1"); got != 100-clients*steps {
-				t.Errorf("stock: got %d, want %d", got, 100-clients*steps)
-			}
-		})
-	}
-}
-
-// Promise: what cannot be right is refused at once.
-func TestWrongTablesAreRefused(t *testing.T) {
-	if _, err := pgxrow.NewTable("items"); err == nil {
-		t.Error("a table without a key: want an error")
-	}
-	if _, err := pgxrow.NewTable("items", "id", "id"); err == nil {
-		t.Error("a column twice in a key: want an error")
-	}
-	if _, err := pgxrow.NewVersioned(&newItems(t).Table, "id"); err == nil {
-		t.Error("a version that is the key: want an error")
-	}
-	if _, err := pgxrow.NewNames(""); err == nil {
-		t.Error("names without a table: want an error")
 	}
 }
