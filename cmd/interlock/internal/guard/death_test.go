@@ -47,33 +47,6 @@ func TestJobIsGoneBeforeTheLivenessOfAKilledProgramIs(t *testing.T) {
 	r.wait()
 }
 
-func TestJobOfAStoppedProgramIsGoneByTheDeadline(t *testing.T) {
-	n, l := newNotebook(t), newLease(t)
-	r := hardToKill(t, n).under(l, longTTL).start()
-	n.writing(t)
-	deadline := l.ends(t, 5*time.Second)
-	r.Process.Signal(unix.SIGSTOP)
-	busy.Until(t, "stopped", func() bool { return state(r.Process.Pid) == "T" })
-	busy.Until(t, "the job is gone", func() bool { return len(r.processes()) <= 1 })
-	gone(t, r, n, deadline)
-
-	r.Process.Signal(unix.SIGCONT)
-	if code := r.wait(); code != 79 {
-		t.Errorf("exit code %d, want 79: the lease was lost", code)
-	}
-}
-
-func TestJobThatIsNotRenewedIsGoneByTheDeadline(t *testing.T) {
-	n, l := newNotebook(t), newLease(t)
-	r := hardToKill(t, n).under(l, longTTL).start()
-	n.writing(t)
-	deadline := l.ends(t, 4*time.Second)
-	if code := r.wait(); code != 79 {
-		t.Errorf("exit code %d, want 79: the lease was lost", code)
-	}
-	gone(t, r, n, deadline)
-}
-
 func TestJobIsAskedToEndBeforeItIsKilled(t *testing.T) {
 	t.Parallel()
 	l, ready := newLease(t), filepath.Join(t.TempDir(), "ready")
@@ -139,20 +112,8 @@ func TestJobOfAKilledGuardIsKilledByTheProgram(t *testing.T) {
 	}
 }
 
-func TestJobOfAStoppedGuardIsGoneByTheDeadline(t *testing.T) {
-	n, l := newNotebook(t), newLease(t)
-	r := hardToKill(t, n).under(l, longTTL).start()
-	n.writing(t)
-	deadline := l.ends(t, 4*time.Second)
-	unix.Kill(r.guard(), unix.SIGSTOP)
-	if code := r.wait(); code != 79 {
-		t.Errorf("exit code %d, want 79", code)
-	}
-	gone(t, r, n, deadline)
-}
-
-// Promise: whoever is left of program, warden and guard ends the job, by the deadline, even
-// if the other two were killed or stopped.
+// Promise: program, warden and guard each end the job by the deadline, also if the other two were killed or
+// stopped.
 func TestOneOfThreeEndsTheJob(t *testing.T) {
 	type deed struct {
 		to     func(*run) int
@@ -160,6 +121,9 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 	}
 	program, warden, guard := func(r *run) int { return r.Process.Pid }, (*run).warden, (*run).guard
 	for name, deeds := range map[string][]deed{
+		"not renewed":                               {},
+		"program stopped":                           {{program, unix.SIGSTOP}},
+		"guard stopped":                             {{guard, unix.SIGSTOP}},
 		"program killed, guard killed":              {{program, unix.SIGKILL}, {guard, unix.SIGKILL}},
 		"guard killed, program killed":              {{guard, unix.SIGKILL}, {program, unix.SIGKILL}},
 		"program stopped, guard killed":             {{program, unix.SIGSTOP}, {guard, unix.SIGKILL}},
@@ -182,7 +146,11 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 			r := hardToKill(t, n).under(l, longTTL).start()
 			n.writing(t)
 			var pids []int
+			code := 79 // the lease was lost
 			for _, d := range deeds {
+				if d.signal == unix.SIGKILL && d.to(r) == r.Process.Pid {
+					code = 128 + 9
+				}
 				if d.to != nil {
 					pids = append(pids, d.to(r))
 				} else {
@@ -204,8 +172,8 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 			})
 			gone(t, r, n, deadline)
 			r.Process.Signal(unix.SIGCONT)
-			if code := r.wait(); code != 79 && code != 128+9 {
-				t.Errorf("exit code %d, want 79, since the job was ended", code)
+			if got := r.wait(); got != code {
+				t.Errorf("exit code %d, want %d", got, code)
 			}
 		})
 	}

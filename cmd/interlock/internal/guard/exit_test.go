@@ -146,6 +146,7 @@ func TestJobIsNotOverBeforeItsLeftoversAre(t *testing.T) {
 }
 
 func TestLeftoversOfAnEndedCommandAreGoneByTheDeadline(t *testing.T) {
+	t.Parallel()
 	n, l := newNotebook(t), newLease(t)
 	exe := errtest.Must(os.Executable())(t)
 	r := command(t, "setsid", "-f", exe, string(n)).with(asDie, "command").under(l, longTTL).start()
