@@ -51,7 +51,7 @@ func testURL(t *testing.T, options string) string {
 }
 
 // steps is how many each of eight processes makes.
-const steps = 40
+const steps = 16
 
 func TestReadModifyWriteUnderRunLosesNothing(t *testing.T) {
 	t.Parallel()
