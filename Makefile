@@ -156,13 +156,13 @@ lab:
 
 # Writes what the modules need of each other into every go.mod and go.sum.
 modules:
-	$(TOOLS) $(GO) run ./replaces
+	.ci/modules
 	@for dir in $(MODULES); do cd "$$dir"; GOWORK=off $(GO) mod tidy; done
 
 # A release is a commit beside the branch, with a tag for every module:
 # make release VERSION=v1.2.3
 release: test race
-	$(TOOLS) $(GO) run ./release '$(VERSION)'
+	.ci/release '$(VERSION)'
 
 # The command as it is released, by GoReleaser (.goreleaser.yaml): make dist VERSION=v1.2.3 on its tag gives the same
 # files to all who have the same Go, and signs their checksums. make snapshot is the same from HEAD, without a tag

@@ -86,17 +86,13 @@ func published(t *testing.T, version string) []string {
 	origin := t.TempDir()
 	copyTree(t, here, origin)
 	commit(t, origin)
-	if _, err := Tag(origin, version); err != nil {
-		t.Fatal(err)
+	if said, err := ci(t, origin, "release", version); err != nil {
+		t.Fatalf("%v\n%s", err, said)
 	}
 	tagged := filepath.Join(t.TempDir(), "tree")
 	must(t, origin, "worktree", "add", "--quiet", "--detach", tagged, "cmd/interlock/"+version)
-	tree, err := Read(tagged)
-	if err != nil {
-		t.Fatal(err)
-	}
 	proxy := t.TempDir()
-	if err := tree.Pack(version, proxy); err != nil {
+	if err := pack(tagged, version, proxy); err != nil {
 		t.Fatal(err)
 	}
 

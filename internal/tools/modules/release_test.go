@@ -19,9 +19,9 @@ func TestVersionsThatCannotBeReleased(t *testing.T) {
 		"v2.0.0":                             "end in /v2",
 		"v0.0.0-20200101000000-0123456789ab": "untagged",
 	} {
-		err := CheckVersion(version)
-		if (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
-			t.Errorf("%q: error %v, want %q", version, err, why)
+		said, err := ci(t, t.TempDir(), "release", version)
+		if refused := strings.HasPrefix(said, "release: version "); err == nil || refused != (why != "") || !strings.Contains(said, why) {
+			t.Errorf("%q: %v, want %q:\n%s", version, err, why, said)
 		}
 	}
 }
@@ -43,11 +43,7 @@ func commit(t *testing.T, root string) {
 
 func must(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	out, err := git(dir, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return strings.TrimSpace(run(t, dir, nil, "git", args...))
 }
 
 func TestReleaseIsBesideTheBranch(t *testing.T) {
@@ -58,12 +54,9 @@ func TestReleaseIsBesideTheBranch(t *testing.T) {
 	})
 	commit(t, root)
 	before := must(t, root, "rev-parse", "HEAD")
-	tags, err := Tag(root, "v0.1.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := strings.Join(tags, " "), "v0.1.0 a/v0.1.0 cmd/b/v0.1.0"; got != want {
-		t.Errorf("tags %s, want %s", got, want)
+	said, err := ci(t, root, "release", "v0.1.0")
+	if err != nil || !strings.HasSuffix(said, "git push --atomic origin v0.1.0 a/v0.1.0 cmd/b/v0.1.0\n") {
+		t.Fatalf("%v\n%s", err, said)
 	}
 	if after := must(t, root, "rev-parse", "HEAD"); after != before {
 		t.Error("the branch was moved")
@@ -125,8 +118,8 @@ func TestReleaseOfACommandThatNeedsAReplacementIsRefused(t *testing.T) {
 
 func refused(t *testing.T, root, why string) {
 	t.Helper()
-	if _, err := Tag(root, "v0.1.0"); err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("error %v, want one with %q", err, why)
+	if said, err := ci(t, root, "release", "v0.1.0"); err == nil || !strings.Contains(said, why) {
+		t.Errorf("%v, want %q:\n%s", err, why, said)
 	}
 	if trees := must(t, root, "worktree", "list", "--porcelain"); strings.Count(trees, "worktree ") != 1 {
 		t.Errorf("a working tree was left behind:\n%s", trees)

@@ -7,15 +7,30 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
 
-// Pack writes all modules in this version to dir, in the layout of a module
-// proxy, so that GOPROXY=file://dir finds them.
-func (t *Tree) Pack(version, dir string) error {
-	for _, m := range t.Modules {
-		escaped, err := module.EscapePath(m.Path())
+// pack writes all modules of the tree in this version to dir, in the layout of a module proxy, so that GOPROXY=file://dir
+// finds them.
+func pack(tree, version, dir string) error {
+	work, err := os.ReadFile(filepath.Join(tree, "go.work"))
+	if err != nil {
+		return err
+	}
+	parsed, err := modfile.ParseWork("go.work", work, nil)
+	if err != nil {
+		return err
+	}
+	for _, use := range parsed.Use {
+		from := filepath.Join(tree, filepath.FromSlash(use.Path))
+		mod, err := os.ReadFile(filepath.Join(from, "go.mod"))
+		if err != nil {
+			return err
+		}
+		path := modfile.ModulePath(mod)
+		escaped, err := module.EscapePath(path)
 		if err != nil {
 			return err
 		}
@@ -23,8 +38,8 @@ func (t *Tree) Pack(version, dir string) error {
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			return err
 		}
-		if err := t.pack(m, module.Version{Path: m.Path(), Version: version}, filepath.Join(at, version)); err != nil {
-			return fmt.Errorf("packing %s: %w", m.Path(), err)
+		if err := packModule(from, mod, module.Version{Path: path, Version: version}, filepath.Join(at, version)); err != nil {
+			return fmt.Errorf("packing %s: %w", path, err)
 		}
 		if err := os.WriteFile(filepath.Join(at, "list"), []byte(version+"\n"), 0o644); err != nil {
 			return err
@@ -33,8 +48,7 @@ func (t *Tree) Pack(version, dir string) error {
 	return nil
 }
 
-func (t *Tree) pack(m Module, v module.Version, name string) error {
-	from := filepath.Join(t.Root, filepath.FromSlash(m.Dir))
+func packModule(from string, mod []byte, v module.Version, name string) error {
 	info, err := json.Marshal(struct {
 		Version string
 		Time    time.Time
@@ -43,10 +57,6 @@ func (t *Tree) pack(m Module, v module.Version, name string) error {
 		return err
 	}
 	if err := os.WriteFile(name+".info", info, 0o644); err != nil {
-		return err
-	}
-	mod, err := os.ReadFile(filepath.Join(from, "go.mod"))
-	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(name+".mod", mod, 0o644); err != nil {
