@@ -32,14 +32,14 @@ func (q *queue) acquireAlone(ctx context.Context, l *Lease, try bool) error {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			t.giveUpPlace()
+			t.abandon()
 			if ctx.Err() != nil || errors.Is(err, ErrDeadlock) {
 				t.awaitAbandoned()
 			}
 			return err
 		}
 		held := false
-		t.judged(func() {
+		t.checked(func() {
 			if held = t.state == ticketHeld && !q.e.closing.Load(); held { // else the process was stopped just then
 				t.grant(l, q.e.d.Now())
 			}
@@ -55,7 +55,7 @@ func (e *Engine) Leases(queue string) (live []*Lease) {
 	q := e.queue(queue)
 	defer q.leave()
 	q.each(func(t *ticket) {
-		t.judge(e.d.Now())
+		t.checkDeadline(e.d.Now())
 		live = append(live, t.leases...)
 	})
 	slices.SortFunc(live, func(a, b *Lease) int {

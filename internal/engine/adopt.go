@@ -57,7 +57,7 @@ func (t *ticket) adopt(l *Lease) error {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	t.judge(now)
+	t.checkDeadline(now)
 	switch {
 	case t.e.closing.Load():
 		return ErrClosed

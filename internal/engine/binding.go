@@ -12,16 +12,16 @@ type Binding struct {
 
 // Bind has b hear of the end of the lease, and of the end of the client. It fails if that has come.
 func (l *Lease) Bind(b *Binding) (why error) {
-	l.t.judged(func() {
+	l.t.checked(func() {
 		if b.Work {
 			b.entered = true
 			l.workBegins()
 		}
-		if why = l.fate.why; why == nil && l.t.e.closing.Load() {
+		if why = l.ending.why; why == nil && l.t.e.closing.Load() {
 			why = ErrClosed
 		}
 		if why == nil {
-			l.fate.bound.add(b)
+			l.ending.bound.add(b)
 		}
 	})
 	return why
@@ -30,9 +30,9 @@ func (l *Lease) Bind(b *Binding) (why error) {
 // watch is bind for whoever wants to hear of the end of the lease itself, which comes later than
 // that of its contexts when the client is closed.
 func (l *Lease) watch(b *Binding) (why error) {
-	l.t.judged(func() {
-		if why = l.fate.why; why == nil {
-			l.fate.bound.add(b)
+	l.t.checked(func() {
+		if why = l.ending.why; why == nil {
+			l.ending.bound.add(b)
 		}
 	})
 	return why
@@ -42,7 +42,7 @@ func (l *Lease) watch(b *Binding) (why error) {
 func (l *Lease) Unbind(b *Binding) {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
-	l.fate.bound.remove(b)
+	l.ending.bound.remove(b)
 	if b.entered {
 		b.entered = false
 		l.workEnds()
@@ -51,8 +51,8 @@ func (l *Lease) Unbind(b *Binding) {
 
 // endBound ends the contexts that are bound to the lease.
 func (l *Lease) endBound(why error) {
-	if first := l.fate.bound.takeAll(); first != nil {
-		l.t.q.then(func() { first.end(why) })
+	if first := l.ending.bound.takeAll(); first != nil {
+		l.t.q.afterUnlock(func() { first.end(why) })
 	}
 }
 

@@ -27,8 +27,8 @@ func (e *Engine) Close() error {
 	var last driver.Instant
 	for _, q := range e.allQueues() {
 		q.mu.Lock()
-		for n := &q.line; n != nil; n = n.next {
-			n.dismiss()
+		for n := &q.local; n != nil; n = n.next {
+			n.closeWaiters()
 		}
 		q.unlock()
 		q.each(func(t *ticket) { last = max(last, t.endContexts()) })
@@ -158,28 +158,28 @@ func (t *ticket) endContexts() (deadline driver.Instant) {
 func (t *ticket) close() {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
-	t.judge(now)
+	t.checkDeadline(now)
 	held, fixed, clean := t.state == ticketHeld, t.fixed(), t.bodies == 0
-	taken := (held || t.state == ticketLost) && t.take()
-	forget := taken && (!held || fixed) || t.state == ticketSpent
-	fate := ErrReleased
+	claimed := (held || t.state == ticketLost) && t.claim()
+	forget := claimed && (!held || fixed) || t.state == ticketExpiring
+	end := ErrReleased
 	if fixed {
-		fate = ErrClosed
+		end = ErrClosed
 	}
 	leases := oneEach(t.leases)
-	t.endLeases(fate)
+	t.endLeases(end)
 	t.q.unlock()
 	var why error
 	if fixed {
-		why = fate
+		why = end
 	}
 	for _, l := range leases {
 		l.by.Released(now.Sub(l.g.since), why)
 	}
 	switch {
 	case forget:
-		t.unlist()
-	case taken: // else whoever waits for it, or gives it back, is on the way
+		t.forget()
+	case claimed: // else whoever waits for it, or gives it back, is on the way
 		_ = t.leave(clean)
 	}
 }

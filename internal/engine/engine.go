@@ -87,7 +87,7 @@ func (r *Request) shares() bool {
 
 // Holder is who acquires a lease, and then has it. It is asked and told without a mutex.
 type Holder interface {
-	// BeginWait is called when a wait begins, in the place of a ticket, or "" for one in a line. The context that it
+	// BeginWait is called when a wait begins, in the place of a ticket, or "" for one in a local queue. The context that it
 	// returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is called when
 	// the wait has ended.
 	BeginWait(ctx context.Context, ticket string) (step context.Context, over func())

@@ -64,7 +64,7 @@ func (e *Engine) reapOnce() (driver.Instant, bool) {
 		case at > now:
 			lower(&e.reaper.next, int64(at))
 		case t.state == ticketHeld:
-			t.judge(now)
+			t.checkDeadline(now)
 		default:
 			t.q.forget(t)
 		}
@@ -84,7 +84,7 @@ func (t *ticket) due() driver.Instant {
 	switch t.state {
 	case ticketHeld:
 		return t.deadline
-	case ticketLost, ticketSpent:
+	case ticketLost, ticketExpiring:
 		return t.end
 	}
 	return never

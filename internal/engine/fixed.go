@@ -40,7 +40,7 @@ func (l *Lease) setFixed(ctx context.Context, d time.Duration) error {
 			t.setEnd(proof.Add(d), margin(d), true)
 			return l.Err()
 		case IsGone(err):
-			t.gone(t.vanished())
+			t.lose(t.vanished(), false)
 			return l.Err()
 		case t.e.ctx.Err() != nil:
 			return ErrClosed

@@ -167,9 +167,9 @@ func (n *session) renew(began driver.Instant) error {
 		case r.State == driver.Kept:
 			t.extend(r.Proof)
 		case r.State == driver.Gone:
-			t.gone(t.vanished())
+			t.lose(t.vanished(), false)
 		case r.State == driver.Evicted:
-			t.giveUp(ErrEvicted)
+			t.lose(ErrEvicted, true)
 		case r.State == driver.Unasked:
 			t.doubted(r.Why, began)
 		}

@@ -14,7 +14,7 @@ import (
 // overcome until ctx ends; with try it makes one try, another if its ticket came to
 // nothing. The ticket that comes with an error may stand at the backend: obtain it
 // again, or abandon it.
-func (q *queue) obtain(ctx context.Context, l *Lease, n *line, t *ticket, try bool) (*ticket, error) {
+func (q *queue) obtain(ctx context.Context, l *Lease, n *localQueue, t *ticket, try bool) (*ticket, error) {
 	var b backoff.Backoff
 	var last error // why a try failed
 	as := wanted{r: l.r}
@@ -26,7 +26,7 @@ func (q *queue) obtain(ctx context.Context, l *Lease, n *line, t *ticket, try bo
 			}
 		}
 		err := t.attempt(ctx, l.by)
-		verdict := t.judgeTry(ctx, err)
+		verdict := t.classify(ctx, err)
 		switch verdict {
 		case obtained:
 			return t, nil
@@ -79,7 +79,7 @@ const (
 	ended            // ctx has ended; the ticket may stand
 )
 
-func (t *ticket) judgeTry(ctx context.Context, err error) verdict {
+func (t *ticket) classify(ctx context.Context, err error) verdict {
 	switch {
 	case err == nil:
 		return obtained
@@ -175,10 +175,10 @@ func (t *ticket) rejoin(err error, by Holder) {
 	var was ticketState
 	switch {
 	case errors.Is(err, errLate):
-		t.giveUpPlace()
+		t.abandon()
 		return
 	case t.req.Hold > 0 && t.sent && !IsGone(err): // a grant of a fixed time does not end with the session
-		was = t.giveUpPlace()
+		was = t.abandon()
 	default:
 		was = t.drop()
 	}
@@ -194,8 +194,8 @@ func (t *ticket) reach(ctx context.Context, by Holder) error {
 	}
 	t.q.mu.Lock()
 	joining := t.state == ticketJoining
-	if t.line != nil {
-		t.line.asking = t
+	if t.local != nil {
+		t.local.asking = t
 	}
 	t.q.unlock()
 	if joining {

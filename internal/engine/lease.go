@@ -19,11 +19,11 @@ type Lease struct {
 	own grant // what g points to, unless the lease is nested
 
 	// The mutex of the queue guards the rest. The numbers are small, since a lease is allocated for each hand-over.
-	at    int32         // in t.leases
-	works int32         // bound contexts whose functions were not called
-	given bool          // its holder has released it
-	late  chan struct{} // closed when its overrun ends; nil if there is none
-	fate  fate
+	at     int32         // in t.leases
+	works  int32         // bound contexts whose functions were not called
+	given  bool          // its holder has released it
+	late   chan struct{} // closed when its overrun ends; nil if there is none
+	ending ending
 
 	once outcome
 }
@@ -110,9 +110,9 @@ func (l *Lease) Nest(nested *Lease) (ok bool, has int64) {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	t.judge(now)
+	t.checkDeadline(now)
 	switch {
-	case l.fate.why != nil || t.e.closing.Load():
+	case l.ending.why != nil || t.e.closing.Load():
 		return false, 0
 	case !nested.r.Reentrant || t.units < nested.r.Units:
 		return false, t.units
@@ -122,9 +122,9 @@ func (l *Lease) Nest(nested *Lease) (ok bool, has int64) {
 	return true, t.units
 }
 
-// end makes err the lease's fate, and ends its bound contexts.
+// end ends the lease with err, and its bound contexts.
 func (l *Lease) end(err error) {
-	l.fate.end(err)
+	l.ending.end(err)
 	l.endBound(err)
 }
 
@@ -189,13 +189,13 @@ func (l *Lease) Liveness() []*os.File { return l.t.sess.s.Liveness }
 
 // Err is nil while the lease is held.
 func (l *Lease) Err() (why error) {
-	l.t.judged(func() { why = l.fate.why })
+	l.t.checked(func() { why = l.ending.why })
 	return why
 }
 
 // Done is closed when the lease has ended.
 func (l *Lease) Done() (ended <-chan struct{}) {
-	l.t.judged(func() { ended = l.fate.ended() })
+	l.t.checked(func() { ended = l.ending.ended() })
 	return ended
 }
 
@@ -203,7 +203,7 @@ func (l *Lease) Done() (ended <-chan struct{}) {
 func (l *Lease) Revoked() <-chan struct{} {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()
-	return l.fate.askedFor(l.t.revoked)
+	return l.ending.askedFor(l.t.revoked)
 }
 
 func (l *Lease) isRevoked() bool {
@@ -214,10 +214,10 @@ func (l *Lease) isRevoked() bool {
 
 // signalRevoked tells all who asked that the lock is asked for.
 func (l *Lease) signalRevoked() {
-	for b := l.fate.bound.first; b != nil; b = b.next {
+	for b := l.ending.bound.first; b != nil; b = b.next {
 		if b.Asked != nil {
 			b.Asked()
 		}
 	}
-	l.fate.ask()
+	l.ending.ask()
 }

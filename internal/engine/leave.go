@@ -12,7 +12,7 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
-// A ticket goes in one of four ways, once one caller has taken it:
+// A ticket goes in one of four ways, once one caller has claimed it:
 //
 //	leave       by a release, which waits for it; with AtLeast it is kept for a while
 //	leaveLater  in the background: it was given up or lost, and the backend may have it
@@ -21,7 +21,7 @@ import (
 //
 // It is listed until then, so that it is no stray.
 
-// leave releases a ticket that was taken; with AtLeast, after its time, unless the next
+// leave releases a ticket that was claimed; with AtLeast, after its time, unless the next
 // holder is to be told that the work is half done. It is repeated until it is confirmed or
 // the lease has run out.
 func (t *ticket) leave(clean bool) error {
@@ -41,12 +41,12 @@ func (t *ticket) leave(clean bool) error {
 	})
 	switch {
 	case err == nil:
-		t.unlist()
+		t.forget()
 	case IsGone(err):
-		t.unlist()
+		t.forget()
 		return fmt.Errorf("%w: %w", ErrLost, t.vanished())
 	case isSessionOver(err):
-		t.unlist()
+		t.forget()
 		return fmt.Errorf("%w: %w", ErrLost, Public(err))
 	default:
 		t.expire()
@@ -60,18 +60,18 @@ func (t *ticket) leaveLater(end driver.Instant, clean bool) (left <-chan struct{
 	done := make(chan struct{})
 	t.e.Background(func() {
 		defer close(done)
-		defer t.unlist()
+		defer t.forget()
 		_ = t.repeat(end, func(ctx context.Context, s driver.Session) error { return s.Leave(ctx, t.current(), clean) })
 	})
 	return done
 }
 
-// drop forgets the ticket, if nobody has taken it, and returns what it was.
+// drop forgets the ticket, if nobody has claimed it, and returns what it was.
 func (t *ticket) drop() (was ticketState) {
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	was = t.state
-	if t.take() {
+	if t.claim() {
 		t.q.forget(t)
 	}
 	return was
@@ -85,33 +85,32 @@ func (t *ticket) expire() {
 		t.q.forget(t)
 		return
 	}
-	t.spend()
+	t.expiring()
 	t.e.reaper.lookAt(t.end)
 }
 
-func (t *ticket) unlist() {
+func (t *ticket) forget() {
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	t.q.forget(t)
 }
 
-// giveUpPlace is abandon for a caller without the mutex; t may be nil.
-func (t *ticket) giveUpPlace() (was ticketState) {
+// abandon gives up a ticket that was not obtained, or cannot be used, and returns what it was. It leaves as long as it
+// may stand. t may be nil.
+func (t *ticket) abandon() (was ticketState) {
 	if t == nil {
 		return ticketLeft
 	}
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	return t.abandon()
+	return t.abandonLocked()
 }
 
-// abandon gives up a ticket that was not obtained, or cannot be used, and returns what it
-// was. It leaves as long as it may stand.
-func (t *ticket) abandon() (was ticketState) {
+func (t *ticket) abandonLocked() (was ticketState) {
 	was = t.state
 	clean := !t.unseen(was)
 	switch {
-	case !t.take():
+	case !t.claim():
 	case !t.sent:
 		t.q.forget(t)
 	default:

@@ -11,13 +11,13 @@ import (
 func (t *ticket) extend(proof driver.Instant) {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
-	t.judge(now)
+	t.checkDeadline(now)
 	if t.state == ticketHeld && !t.fixed() {
 		t.end = max(t.end, proof.Add(t.sess.ttl))
 		t.deadline = t.most(t.end.Add(-t.sess.margin))
 		t.doubt, t.heard = nil, now
 	}
-	t.recall(t.sess.ttl)
+	t.leaveIfIdle(t.sess.ttl)
 	t.q.unlock()
 }
 
@@ -40,13 +40,6 @@ func (t *ticket) doubted(err error, since driver.Instant) {
 	}
 }
 
-// gone loses a ticket that the backend does not have any more.
-func (t *ticket) gone(why error) {
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	t.lose(why, false)
-}
-
 // vanished is why the backend does not have the ticket any more.
 func (t *ticket) vanished() error {
 	if t.req.Hold > 0 {
@@ -55,16 +48,16 @@ func (t *ticket) vanished() error {
 	return errForgotten
 }
 
-// giveUp loses a ticket that the backend still has: it passes on when every
-// lease has been released, or its time has run out.
-func (t *ticket) giveUp(why error) {
+// lose loses the ticket. If it still stands at the backend, it passes on when every lease has been released, or its
+// time has run out.
+func (t *ticket) lose(why error, stands bool) {
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	t.lose(why, true)
+	t.loseLocked(why, stands)
 }
 
 // Lose loses the lease, as one that was evicted.
-func (l *Lease) Lose(why error) { l.t.giveUp(why) }
+func (l *Lease) Lose(why error) { l.t.lose(why, true) }
 
 // tell tells holders of what no caller waits for. It does so in the background: a
 // log that blocks must not delay the next loss.
@@ -98,13 +91,13 @@ func (t *ticket) want() {
 	t.q.mu.Lock()
 	defer t.q.unlock()
 	t.wanted = true
-	t.recall(0)
+	t.leaveIfIdle(0)
 }
 
-// recall gives the ticket back if it has been idle for so long.
-func (t *ticket) recall(idle time.Duration) {
-	if n := t.line; n != nil && n.key.sticky {
-		n.recall(t, idle)
+// leaveIfIdle gives the ticket back if it has been idle for so long.
+func (t *ticket) leaveIfIdle(idle time.Duration) {
+	if n := t.local; n != nil && n.key.sticky {
+		n.leaveIfIdle(t, idle)
 	}
 }
 
@@ -121,5 +114,5 @@ func (t *ticket) revoke() {
 	for _, l := range t.leases {
 		l.signalRevoked()
 	}
-	t.recall(0)
+	t.leaveIfIdle(0)
 }

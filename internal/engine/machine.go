@@ -15,8 +15,8 @@ import (
 //		queued        joining               queued
 //		held          joining, queued       held
 //		lose          held                  lost; left at once if no function works under it, or the backend does not have it
-//		take          all before left       left
-//		spend         left                  spent
+//		claim         all before left       left
+//		expiring      left                  expiring
 //
 //	  - The goroutine that obtains the ticket brings it to held.
 //	  - Leases are not ended only while it is held. A lost ticket stays lost until all of them have been released: their
@@ -28,9 +28,9 @@ const (
 	ticketJoining ticketState = iota // nobody knows yet whether the backend has it
 	ticketQueued
 	ticketHeld
-	ticketLost  // the backend may have it until end
-	ticketLeft  // it has been taken
-	ticketSpent // it was given back in vain: the backend may have it until end
+	ticketLost     // the backend may have it until end
+	ticketLeft     // it has been claimed
+	ticketExpiring // it was given back in vain: the backend may have it until end
 )
 
 // queued notes that the backend has the ticket in its queue.
@@ -40,7 +40,7 @@ func (t *ticket) queued(tk driver.Ticket) {
 	}
 }
 
-// held notes the grant. It reports false if the ticket has been taken.
+// held notes the grant. It reports false if the ticket has been claimed.
 func (t *ticket) held(tk driver.Ticket) bool {
 	if t.state > ticketQueued {
 		return false
@@ -50,8 +50,8 @@ func (t *ticket) held(tk driver.Ticket) bool {
 }
 
 // lose ends all leases; stands says that the backend still has the ticket. If nobody works
-// under it any more, it is taken at once.
-func (t *ticket) lose(why error, stands bool) {
+// under it any more, it is claimed at once.
+func (t *ticket) loseLocked(why error, stands bool) {
 	if t.state != ticketHeld {
 		return
 	}
@@ -60,12 +60,12 @@ func (t *ticket) lose(why error, stands bool) {
 	t.endLeases(fmt.Errorf("%w: %w", ErrLost, Public(why)))
 	unused, clean := t.live == 0, !t.unseen(ticketHeld)
 	if unused || !stands {
-		t.take()
+		t.claim()
 	}
-	q.then(func() {
+	q.afterUnlock(func() {
 		q.mu.Lock()
-		if t.line != nil {
-			t.line.lost(t)
+		if t.local != nil {
+			t.local.ticketLost(t)
 		}
 		switch {
 		case !stands:
@@ -78,17 +78,17 @@ func (t *ticket) lose(why error, stands bool) {
 	})
 }
 
-// judged calls f with the mutex, after the deadline was judged.
-func (t *ticket) judged(f func()) {
+// checked calls f with the mutex, after the deadline was checked.
+func (t *ticket) checked(f func()) {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	t.judge(now)
+	t.checkDeadline(now)
 	f()
 }
 
-// take reports whether the caller is now the one who gives the ticket back or forgets it.
-func (t *ticket) take() bool {
+// claim reports whether the caller is now the one who gives the ticket back or forgets it.
+func (t *ticket) claim() bool {
 	if t.state >= ticketLeft {
 		return false
 	}
@@ -96,18 +96,18 @@ func (t *ticket) take() bool {
 	return true
 }
 
-// spend keeps a ticket that was taken, and could not be given back, until it ends: before
+// expiring keeps a ticket that was claimed, and could not be given back, until it ends: before
 // that it is no stray.
-func (t *ticket) spend() { t.state = ticketSpent }
+func (t *ticket) expiring() { t.state = ticketExpiring }
 
-// judge loses the ticket if its deadline has passed.
-func (t *ticket) judge(now driver.Instant) {
+// checkDeadline loses the ticket if its deadline has passed.
+func (t *ticket) checkDeadline(now driver.Instant) {
 	if t.state == ticketHeld && now >= t.deadline {
-		t.lose(t.overdue(now), true)
+		t.loseLocked(t.overdue(now), true)
 	}
 }
 
-// endLeases makes err the fate of all leases.
+// endLeases ends all leases with err.
 func (t *ticket) endLeases(err error) {
 	lost := errors.Is(err, ErrLost)
 	for _, l := range t.leases {
@@ -121,7 +121,7 @@ func (t *ticket) endLeases(err error) {
 
 // unseen reports whether the ticket may bring news of a holder that died, which nobody has
 // seen: then it goes back as if its own holder had died. was is the state in which it was
-// taken.
+// claimed.
 func (t *ticket) unseen(was ticketState) bool {
 	if was < ticketHeld { // it may have been granted, and nobody knows
 		return t.req.ReportDeath

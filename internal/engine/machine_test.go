@@ -19,7 +19,7 @@ var lives = map[ticketState][]ticketState{
 	ticketQueued:  {ticketHeld, ticketLeft},
 	ticketHeld:    {ticketLost, ticketLeft},
 	ticketLost:    {ticketLeft},
-	ticketLeft:    {ticketSpent},
+	ticketLeft:    {ticketExpiring},
 }
 
 // Tickets to which things happen in random order: a ticket goes no other way than the table says, a lease has ended
@@ -44,7 +44,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 			k.sent = true
 			var all []*Lease // its leases
 			released := map[*Lease]bool{}
-			taken := 0
+			claimed := 0
 			var log []string
 			was := k.state
 			steps := map[string]func(){
@@ -62,14 +62,14 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					if k.state == ticketHeld {
 						l := lease(r)
 						k.grant(l, e.d.Now())
-						_ = l.fate.ended() // it is closed once
+						_ = l.ending.ended() // it is closed once
 						all = append(all, l)
 					}
 				},
 				"release": func() {
 					if len(all) > 0 {
 						l := all[random.IntN(len(all))]
-						lost := !released[l] && (l.fate.why != nil || k.state == ticketHeld && k.deadline <= e.d.Now())
+						lost := !released[l] && (l.ending.why != nil || k.state == ticketHeld && k.deadline <= e.d.Now())
 						released[l] = true
 						q.unlock()
 						said := make(chan error, 1)
@@ -85,21 +85,21 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 						}
 					}
 				},
-				"gone":    func() { k.lose(errForgotten, false) },
-				"evicted": func() { k.lose(ErrEvicted, true) },
-				"late":    func() { k.judge(k.deadline + 1) },
+				"gone":    func() { k.loseLocked(errForgotten, false) },
+				"evicted": func() { k.loseLocked(ErrEvicted, true) },
+				"late":    func() { k.checkDeadline(k.deadline + 1) },
 				"overdue": func() { k.deadline = min(k.deadline, e.d.Now()) }, // nobody has looked yet
 				"doubt":   func() { k.doubt = errors.New("no answer") },
 				"revoked": func() { k.revoked = true },
 				"abandon": func() {
 					if k.live == 0 {
-						k.abandon()
+						k.abandonLocked()
 					}
 				},
-				"take": func() {
-					if k.live == 0 && k.take() {
-						taken++
-						q.then(k.unlist)
+				"claim": func() {
+					if k.live == 0 && k.claim() {
+						claimed++
+						q.afterUnlock(k.forget)
 					}
 				},
 				"time": func() {
@@ -109,7 +109,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					q.mu.Lock()
 				},
 			}
-			names := []string{"queued", "held", "held", "lease", "lease", "release", "gone", "evicted", "late", "overdue", "doubt", "revoked", "abandon", "take", "time"}
+			names := []string{"queued", "held", "held", "lease", "lease", "release", "gone", "evicted", "late", "overdue", "doubt", "revoked", "abandon", "claim", "time"}
 			for range 12 {
 				name := names[random.IntN(len(names))]
 				q.mu.Lock()
@@ -124,8 +124,8 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					t.Errorf("what is not held is lost")
 				}
 				for _, l := range all {
-					if ended := l.fate.why != nil; ended != (k.state != ticketHeld || released[l]) {
-						t.Errorf("a lease has ended: %v (%v), released: %v", ended, l.fate.why, released[l])
+					if ended := l.ending.why != nil; ended != (k.state != ticketHeld || released[l]) {
+						t.Errorf("a lease has ended: %v (%v), released: %v", ended, l.ending.why, released[l])
 					}
 				}
 				if !k.listed && k.state < ticketLeft {
@@ -134,13 +134,13 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				q.unlock()
 				synctest.Wait()
 			}
-			if taken > 1 {
-				t.Errorf("it was taken %d times", taken)
+			if claimed > 1 {
+				t.Errorf("it was claimed %d times", claimed)
 			}
 			for _, l := range all {
 				_ = l.Release(true)
 			}
-			k.giveUpPlace()
+			k.abandon()
 			time.Sleep(2 * e.TTL())
 			synctest.Wait()
 			if k.listed || k.live != 0 || e.tickets.Load() != 0 {

@@ -17,7 +17,7 @@ import (
 
 // enterWork is called for a part of All when a context is bound for work.
 func (l *Lease) enterWork() {
-	l.t.judged(l.workBegins)
+	l.t.checked(l.workBegins)
 }
 
 // leaveWork is called for a part of All when the function of a bound context was called.
@@ -30,8 +30,8 @@ func (l *Lease) leaveWork() {
 // workBegins notes work. That which begins after the loss overruns too.
 func (l *Lease) workBegins() {
 	l.works++
-	if l.works == 1 && errors.Is(l.fate.why, ErrLost) && !l.given {
-		l.overrun(l.fate.why)
+	if l.works == 1 && errors.Is(l.ending.why, ErrLost) && !l.given {
+		l.overrun(l.ending.why)
 	}
 }
 
@@ -52,7 +52,7 @@ func (l *Lease) releaseWhileWorking(why error) {
 	}
 }
 
-// endOverrunLater ends the overrun of a part that was forsaken: the holder of the whole has released it.
+// endOverrunLater ends the overrun of a part that was released so: the holder of the whole has released it.
 func (l *Lease) endOverrunLater() {
 	l.t.q.mu.Lock()
 	defer l.t.q.unlock()

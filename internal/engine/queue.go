@@ -9,7 +9,7 @@ import (
 )
 
 // queue is all that this client has in one queue of the backend: its tickets with their leases, the goroutines that
-// wait for one of these (line), and the tickets that are still to join (joins).
+// wait for one of these (localQueue), and the tickets that are still to join (joins).
 //
 // One mutex guards all of it. A method of these types that does not lock it is called with it. The mutexes of the
 // engine and of whole may be locked under it, and no call of the backend or of the user is made under it: what follows
@@ -26,9 +26,9 @@ type queue struct {
 	tickets  *ticket // the first that is listed; the others follow it, in the order in which they were listed
 	last     *ticket
 	writers  int    // tickets of the writer's side, which keep out readers that come after them
-	arrivals uint64 // counts writers' tickets and readers who wait in a line
+	arrivals uint64 // counts writers' tickets and readers who wait in a local queue
 	joins    joins
-	line     line // the first; the others follow it
+	local    localQueue // the first; the others follow it
 }
 
 // queue finds or makes the queue of a name. leave is to be called once for it.
@@ -115,8 +115,8 @@ func (q *queue) ticket(id string) *ticket {
 	return t
 }
 
-// then has f called when the mutex is free.
-func (q *queue) then(f func()) { q.effects = append(q.effects, f) }
+// afterUnlock has f called when the mutex is free.
+func (q *queue) afterUnlock(f func()) { q.effects = append(q.effects, f) }
 
 // unlock frees the mutex, and does what was put off.
 func (q *queue) unlock() {
@@ -200,13 +200,13 @@ func (q *queue) firstWriter() uint64 {
 	return ^uint64(0)
 }
 
-// lineOf finds or makes the line in which goroutines wait for what they want alike.
-func (q *queue) lineOf(r *Request) *line {
-	key := lineKey{r.Kind, r.Units, r.Capacity, r.ReportDeath, r.Sticky}
-	n := &q.line
+// localOf finds or makes the local queue in which goroutines wait for what they want alike.
+func (q *queue) localOf(r *Request) *localQueue {
+	key := localKey{r.Kind, r.Units, r.Capacity, r.ReportDeath, r.Sticky}
+	n := &q.local
 	for n.q != nil && n.key != key {
 		if n.next == nil {
-			n.next = &line{}
+			n.next = &localQueue{}
 		}
 		n = n.next
 	}

@@ -56,7 +56,7 @@ func (e *Engine) KeepRecord(ctx context.Context, name, queue string, note func(m
 	var t, last *ticket
 	q := e.queue(queue)
 	defer q.leave()
-	defer func() { last.giveUpPlace(); t.giveUpPlace() }()
+	defer func() { last.abandon(); t.abandon() }()
 	for ctx.Err() == nil {
 		if t == nil {
 			var err error
@@ -71,14 +71,14 @@ func (e *Engine) KeepRecord(ctx context.Context, name, queue string, note func(m
 		case err == nil:
 			b = backoff.Backoff{Most: e.TTL()}
 			made++
-			last.giveUpPlace()
+			last.abandon()
 			last = nil
 			if !t.outlasts(ctx) {
 				last, t = t, nil // it was lost with its session, or somebody has removed it, or asks for it
 			}
 			continue
 		case isSessionOver(err), IsGone(err), errors.Is(err, errLate):
-			t.giveUpPlace()
+			t.abandon()
 			t = nil
 		case driver.IsPermanent(err), errors.Is(err, ErrClosed):
 			return

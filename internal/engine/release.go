@@ -23,8 +23,8 @@ func (l *Lease) releaseOnce(clean bool) error {
 	t, g := l.t, l.g
 	now := t.e.d.Now()
 	t.q.mu.Lock()
-	t.judge(now)
-	ended := l.fate.why // before
+	t.checkDeadline(now)
+	ended := l.ending.why // before
 	l.given = true
 	l.endOverrun()
 	if ended == nil {
@@ -38,14 +38,14 @@ func (l *Lease) releaseOnce(clean bool) error {
 	if over {
 		t.live--
 		p = t.parting(clean, now)
-		if p.taken && t.req.Hold > 0 { // adopted: what one releases, all lose
+		if p.claimed && t.req.Hold > 0 { // adopted: what one releases, all lose
 			t.e.tell(t.leases, func(by Holder, at time.Time) { by.Lost(at, errByAnother) })
 			t.endLeases(errByAnother)
 		}
 	}
 	var left <-chan struct{}
 	limit := t.releaseLimit()
-	if ended != nil && p.taken {
+	if ended != nil && p.claimed {
 		left = t.leaveLater(t.end, false) // what was done under it may be half done
 	}
 	t.q.unlock()
@@ -65,20 +65,20 @@ func (l *Lease) releaseOnce(clean bool) error {
 	case p.next != nil:
 		p.next.ready <- struct{}{}
 	case p.rests:
-		p.line.keepIdle(t, now)
-	case p.taken && p.line != nil:
-		return l.lostAfterAll(p.line.giveBack(t, clean))
-	case p.taken:
+		p.local.keepIdle(t, now)
+	case p.claimed && p.local != nil:
+		return l.lostAfterAll(p.local.leave(t, clean))
+	case p.claimed:
 		return l.lostAfterAll(t.leave(clean))
 	}
 	return nil
 }
 
-// lostAfterAll makes err the lease's fate if it was lost while it was given back.
+// lostAfterAll makes err the end of the lease if it was lost while it was given back.
 func (l *Lease) lostAfterAll(err error) error {
 	if errors.Is(err, ErrLost) {
 		l.t.q.mu.Lock()
-		l.fate.why = err
+		l.ending.why = err
 		l.t.q.unlock()
 	}
 	return err
@@ -86,20 +86,20 @@ func (l *Lease) lostAfterAll(err error) error {
 
 // parting is what is left to do when a grant is over and its contexts have ended.
 type parting struct {
-	next  *waiter // the ticket was handed on to this one
-	rests bool    // the line keeps the ticket
-	taken bool    // the ticket goes back
-	line  *line   // that it served; nil if it served none
+	next    *waiter     // the ticket was handed on to this one
+	rests   bool        // the local queue keeps the ticket
+	claimed bool        // the ticket goes back
+	local   *localQueue // that it served; nil if it served none
 }
 
 // parting decides what becomes of the ticket when a grant is over.
 func (t *ticket) parting(clean bool, now driver.Instant) (p parting) {
-	switch n := t.line; {
+	switch n := t.local; {
 	case t.live > 0 && !(t.req.Hold > 0 && t.state == ticketHeld):
 	case t.state == ticketHeld && n != nil && n.t == t:
 		return n.handOver(clean, now)
 	case t.state == ticketHeld, t.state == ticketLost:
-		p.taken = t.take()
+		p.claimed = t.claim()
 	}
 	return p
 }

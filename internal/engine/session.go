@@ -181,6 +181,6 @@ func (n *session) deliver(sig driver.Signal) {
 	case driver.Revoke:
 		t.revoke()
 	case driver.Evict:
-		t.giveUp(ErrEvicted)
+		t.lose(ErrEvicted, true)
 	}
 }

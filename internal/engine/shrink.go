@@ -11,16 +11,16 @@ import (
 
 // become counts the lease as one of fewer units, before the backend is asked: if the reply is lost,
 // others may have the rest. A writer's ticket, which becomes a reader's, is taken away from the
-// line of writers. done says that the backend need not be asked.
+// writers. done says that the backend need not be asked.
 func (l *Lease) become(units int64) (done bool, err error) {
 	t := l.t
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	defer t.q.unlock()
-	t.judge(now)
+	t.checkDeadline(now)
 	switch {
-	case l.fate.why != nil:
-		err = l.fate.why
+	case l.ending.why != nil:
+		err = l.ending.why
 	case units >= t.confirmed:
 		done = true
 	case t.req.Hold > 0 && (!t.sent || t.sess.ended.Load()):
@@ -31,9 +31,9 @@ func (l *Lease) become(units int64) (done bool, err error) {
 	default:
 		t.units = units
 		t.q.uncount(t)
-		if n := t.line; n != nil {
-			t.line = nil
-			n.lost(t)
+		if n := t.local; n != nil {
+			t.local = nil
+			n.ticketLost(t)
 		}
 	}
 	return done, err
@@ -65,7 +65,7 @@ func (l *Lease) Shrink(ctx context.Context, units int64) error {
 		case isSessionOver(err) && t.req.Hold > 0:
 			return errOtherSession
 		case IsGone(err) || isSessionOver(err):
-			t.gone(err)
+			t.lose(err, false)
 			return l.Err()
 		case driver.IsPermanent(err):
 			return err

@@ -26,7 +26,7 @@ type ticket struct {
 	// The rest is guarded by the mutex of the queue.
 	state ticketState
 	tk    driver.Ticket
-	line  *line // hands it on inside the process; nil if it serves one lease
+	local *localQueue // hands it on inside the process; nil if it serves one lease
 	placed
 	term
 	turns
@@ -103,9 +103,9 @@ const idLength = 32
 var spareIDs = sync.Pool{New: func() any { return new(string) }}
 
 // newTicket makes a ticket of the current session with a new identity.
-func (q *queue) newTicket(ctx context.Context, r *Request, by Holder, n *line, try bool) (*ticket, error) {
+func (q *queue) newTicket(ctx context.Context, r *Request, by Holder, n *localQueue, try bool) (*ticket, error) {
 	t := q.ticketAs(r, NewID())
-	t.line, t.req.NoWait = n, try
+	t.local, t.req.NoWait = n, try
 	return t, t.enroll(ctx, by)
 }
 
@@ -213,6 +213,6 @@ func (t *ticket) renewable(n *session) bool {
 // die loses the ticket with its session n, unless it has a fixed end.
 func (t *ticket) die(n *session, why error) {
 	if t.sess == n && !t.fixed() {
-		t.lose(why, false)
+		t.loseLocked(why, false)
 	}
 }

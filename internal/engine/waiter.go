@@ -2,7 +2,7 @@ package engine
 
 import "sync"
 
-// waiter is one goroutine that waits in a line.
+// waiter is one goroutine that waits in a local queue.
 type waiter struct {
 	lease *Lease        // that it waits for
 	ready chan struct{} // has a value once it is its turn
@@ -10,7 +10,7 @@ type waiter struct {
 	// Guarded by the mutex of the queue until it is its turn.
 	prev, next *waiter
 	waiting    bool
-	came       uint64  // of queue.arrivals, in a line of readers
+	came       uint64  // of queue.arrivals, in one of readers
 	closed     bool    // the client is closed
 	served     bool    // it has the lease; else it fetches a ticket
 	old        *ticket // of one who fetches: to be given back first

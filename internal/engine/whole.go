@@ -24,7 +24,7 @@ type Whole struct {
 	begun  bool     // the holder has it
 	closed error    // Close of a part's client has ended the bound contexts
 	asked  bool     // for a part
-	fate   fate
+	ending ending
 
 	once outcome
 }
@@ -101,16 +101,16 @@ func (w *Whole) abandon(p *Lease) {
 	p.releaseWhileWorking(w.why())
 }
 
-// End makes err the fate of the whole, and ends the bound contexts. It reports whether the holder had
+// End ends the whole with err, and ends the bound contexts. It reports whether the holder had
 // it until now.
 func (w *Whole) End(err error) bool {
 	w.mu.Lock()
-	if w.fate.why != nil {
+	if w.ending.why != nil {
 		w.mu.Unlock()
 		return false
 	}
-	w.fate.end(err)
-	first, begun := w.fate.bound.takeAll(), w.begun
+	w.ending.end(err)
+	first, begun := w.ending.bound.takeAll(), w.begun
 	w.mu.Unlock()
 	first.end(err)
 	return begun
@@ -121,7 +121,7 @@ func (w *Whole) endContexts(s *Lease) {
 	why := PartError(s.t.r.Name, ErrClosed)
 	w.mu.Lock()
 	w.closed = why
-	first := w.fate.bound.takeAll()
+	first := w.ending.bound.takeAll()
 	w.mu.Unlock()
 	first.end(why)
 }
@@ -130,7 +130,7 @@ func (w *Whole) endContexts(s *Lease) {
 func (w *Whole) Begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.begun = w.fate.why == nil
+	w.begun = w.ending.why == nil
 	return w.begun
 }
 
@@ -139,7 +139,7 @@ func (w *Whole) ask() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked = true
-	w.fate.ask()
+	w.ending.ask()
 }
 
 // Release gives up all parts that are held. If it is not clean, the next holders are told that work may be half done.
@@ -176,7 +176,7 @@ func (w *Whole) releaseOnce(clean bool) error {
 	switch {
 	case ended == nil && errors.Is(all, ErrLost):
 		w.mu.Lock()
-		w.fate.why = all
+		w.ending.why = all
 		w.mu.Unlock()
 	case ended != nil && !errors.Is(all, ErrLost):
 		return ended // such as of a part that was released alone
@@ -218,8 +218,8 @@ func (w *Whole) ReleaseParts(release func(i int, s *Lease)) <-chan struct{} {
 	return left
 }
 
-// judge finds parts that have ended by now.
-func (w *Whole) judge() {
+// checkParts finds parts that have ended by now.
+func (w *Whole) checkParts() {
 	for _, p := range w.Parts() {
 		if err := p.Err(); err != nil {
 			w.lose(p, err)
@@ -238,7 +238,7 @@ func (w *Whole) Closed() error {
 func (w *Whole) why() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fate.why
+	return w.ending.why
 }
 
 func (w *Whole) Parts() (parts []*Lease) {
@@ -253,25 +253,25 @@ func (w *Whole) Parts() (parts []*Lease) {
 }
 
 func (w *Whole) Err() error {
-	w.judge()
+	w.checkParts()
 	return w.why()
 }
 
 func (w *Whole) Done() <-chan struct{} {
-	w.judge()
+	w.checkParts()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fate.ended()
+	return w.ending.ended()
 }
 
 func (w *Whole) Revoked() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fate.askedFor(w.asked)
+	return w.ending.askedFor(w.asked)
 }
 
 func (w *Whole) Bind(b *Binding) error {
-	w.judge()
+	w.checkParts()
 	if b.Work {
 		for _, p := range w.Parts() {
 			p.enterWork()
@@ -280,16 +280,16 @@ func (w *Whole) Bind(b *Binding) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b.entered = b.Work
-	if err := cmp.Or(w.fate.why, w.closed); err != nil {
+	if err := cmp.Or(w.ending.why, w.closed); err != nil {
 		return err
 	}
-	w.fate.bound.add(b)
+	w.ending.bound.add(b)
 	return nil
 }
 
 func (w *Whole) Unbind(b *Binding) {
 	w.mu.Lock()
-	w.fate.bound.remove(b)
+	w.ending.bound.remove(b)
 	entered := b.entered
 	b.entered = false
 	w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// line is where the goroutines of this process that want the same lock stand.
+// localQueue is where the goroutines of this process that want the same lock wait.
 // One of them fetches a ticket from the backend; the ticket then
 // serves them one after the other (exclusive) or all together (shared), so
 // that they pay for one remote acquire, not for one each. If the context of the one
@@ -16,11 +16,11 @@ import (
 //
 // Whenever the mutex of the queue is free and goroutines wait, either one of them fetches a ticket, or a
 // ticket is in use whose release serves the next.
-type line struct {
+type localQueue struct {
 	q      *queue // nil: no goroutine has come yet
-	key    lineKey
+	key    localKey
 	shared bool
-	next   *line // of the queue
+	next   *localQueue // of the queue
 
 	waiters   waiters
 	t         *ticket        // serves; nil if there is none
@@ -31,8 +31,8 @@ type line struct {
 	fetching  bool           // a goroutine obtains a ticket, or gives one back
 }
 
-// lineKey holds all that tickets of a queue must have in common to be shared.
-type lineKey struct {
+// localKey holds all that tickets of a queue must have in common to be shared.
+type localKey struct {
 	kind        driver.Kind
 	units       int64
 	capacity    int64
@@ -51,7 +51,7 @@ const (
 // acquire gets a lease, in turn with other goroutines. handed says that the backend was not asked.
 func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, err error) {
 	q.mu.Lock()
-	n := q.lineOf(l.r)
+	n := q.localOf(l.r)
 	if n.waiters.empty() && !n.fetching {
 		if n.t != nil && n.serve(l, q.e.d.Now()) {
 			q.unlock()
@@ -89,7 +89,7 @@ func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, e
 		case <-w.ready:
 		case <-done:
 			over()
-			return false, n.giveUp(step, w, false)
+			return false, n.cancelWait(step, w, false)
 		}
 	}
 	over()
@@ -101,14 +101,14 @@ func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, e
 		q.e.spare.put(w)
 		return false, n.fetch(ctx, l, old, false)
 	case ctx.Err() != nil: // both were ready: a cancelled context acquires nothing
-		return false, n.giveUp(ctx, w, true)
+		return false, n.cancelWait(ctx, w, true)
 	}
 	q.e.spare.put(w)
 	return true, nil
 }
 
 // serve grants from the ticket at hand, if that can serve now.
-func (n *line) serve(l *Lease, now driver.Instant) bool {
+func (n *localQueue) serve(l *Lease, now driver.Instant) bool {
 	t := n.t
 	if t == nil || n.writerWaits() || !t.usable(n, now) || !n.shared && t.live > 0 {
 		return false
@@ -120,13 +120,13 @@ func (n *line) serve(l *Lease, now driver.Instant) bool {
 
 // beginFetch lets the caller fetch a ticket, after serve has failed, if nothing stands
 // before it: a ticket that serves no more is put aside, to end with its last
-// lease, or if it has none, is taken and returned to be given back first.
-func (n *line) beginFetch() (old *ticket, ok bool) {
+// lease, or if it has none, is claimed and returned to be given back first.
+func (n *localQueue) beginFetch() (old *ticket, ok bool) {
 	if t := n.t; t != nil {
 		if t.live > 0 && t.state == ticketHeld && !n.shared {
 			return nil, false // its release serves the next
 		}
-		if t.live == 0 && t.take() {
+		if t.live == 0 && t.claim() {
 			old = t
 		}
 	}
@@ -135,7 +135,7 @@ func (n *line) beginFetch() (old *ticket, ok bool) {
 }
 
 // serveNext serves those whose turn it is, or has one of them fetch a ticket.
-func (n *line) serveNext() {
+func (n *localQueue) serveNext() {
 	if n.waiters.empty() || n.fetching {
 		return
 	}
@@ -153,11 +153,11 @@ func (n *line) serveNext() {
 	}
 }
 
-// fetch obtains a ticket for the line, after giving back the old one, if any.
+// fetch obtains a ticket for the queue, after giving back the old one, if any.
 // n.fetching is set.
-func (n *line) fetch(ctx context.Context, l *Lease, old *ticket, try bool) error {
+func (n *localQueue) fetch(ctx context.Context, l *Lease, old *ticket, try bool) error {
 	if old != nil {
-		n.leaveWith(ctx, old)
+		n.leaveWithin(ctx, old)
 	}
 	q := n.q
 	q.mu.Lock()
@@ -181,7 +181,7 @@ func (n *line) fetch(ctx context.Context, l *Lease, old *ticket, try bool) error
 			}
 			return err
 		}
-		if t.judge(t.since); t.state != ticketHeld || q.e.closing.Load() { // it was lost just then
+		if t.checkDeadline(t.since); t.state != ticketHeld || q.e.closing.Load() { // it was lost just then
 			q.unlock()
 			t = nil
 			continue
@@ -195,8 +195,8 @@ func (n *line) fetch(ctx context.Context, l *Lease, old *ticket, try bool) error
 	}
 }
 
-// leaveWith gives a ticket back that was taken, and waits for that, but not longer than ctx.
-func (n *line) leaveWith(ctx context.Context, t *ticket) {
+// leaveWithin gives a ticket back that was claimed, and waits for that, but not longer than ctx.
+func (n *localQueue) leaveWithin(ctx context.Context, t *ticket) {
 	left := make(chan struct{})
 	n.q.e.Background(func() {
 		defer close(left)
@@ -211,16 +211,16 @@ func (n *line) leaveWith(ctx context.Context, t *ticket) {
 
 // stopFetching passes the ticket of a driver that gives up on to the next waiter, if there is one, but not if
 // the ticket itself is the reason.
-func (n *line) stopFetching(t *ticket, givesUp bool) {
+func (n *localQueue) stopFetching(t *ticket, givesUp bool) {
 	n.asking, n.fetching = nil, false
 	if t != nil && !(givesUp && !n.waiters.empty() && n.inherit(t)) {
-		t.abandon()
+		t.abandonLocked()
 	}
 	n.serveNext()
 }
 
 // inherit keeps a ticket for the next waiter, unless it has been lost.
-func (n *line) inherit(t *ticket) bool {
+func (n *localQueue) inherit(t *ticket) bool {
 	switch {
 	case t.req.NoWait || t.state > ticketHeld:
 		return false
@@ -233,10 +233,10 @@ func (n *line) inherit(t *ticket) bool {
 	return true
 }
 
-// admit serves the readers who stood in the line when their ticket was granted, at most
+// admit serves the readers who waited here when their ticket was granted, at most
 // maxHandovers of them: a writer who waits at the backend by now came after the ticket that
 // all of them waited for. One of this client keeps out those who came after it.
-func (n *line) admit(t *ticket) {
+func (n *localQueue) admit(t *ticket) {
 	if !n.shared || n.waiters.empty() {
 		return
 	}
@@ -252,9 +252,9 @@ func (n *line) admit(t *ticket) {
 	}
 }
 
-// giveUp withdraws a waiter, and says why. What it was just given goes to the next; not before the waiter was
+// cancelWait withdraws a waiter, and says why. What it was just given goes to the next; not before the waiter was
 // woken, which it says if it was: until then bound contexts of the last holder may not have ended.
-func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
+func (n *localQueue) cancelWait(ctx context.Context, w *waiter, woken bool) error {
 	q := n.q
 	q.mu.Lock()
 	defer q.unlock()
@@ -289,9 +289,9 @@ func (n *line) giveUp(ctx context.Context, w *waiter, woken bool) error {
 	return why
 }
 
-// dismiss tells all who wait that the client is closed. It spares them watching
+// closeWaiters tells all who wait that the client is closed. It spares them watching
 // for that: a channel that all of them watch is what they would contend for.
-func (n *line) dismiss() {
+func (n *localQueue) closeWaiters() {
 	for !n.waiters.empty() {
 		w := n.waiters.first
 		n.waiters.remove(w)
@@ -300,12 +300,12 @@ func (n *line) dismiss() {
 	}
 }
 
-// handOver decides what becomes of the line's ticket, which nobody holds any more: the next
-// waiter has it, the line keeps it, or it is taken. Nobody
+// handOver decides what becomes of the ticket that nobody holds any more: the next waiter has it, it stays here, or it
+// is claimed. Nobody
 // is woken, and nobody else served, before the bound contexts of the last holder have ended.
-func (n *line) handOver(clean bool, now driver.Instant) (p parting) {
+func (n *localQueue) handOver(clean bool, now driver.Instant) (p parting) {
 	t := n.t
-	p.line = n
+	p.local = n
 	if clean && t.usable(n, now) {
 		if w := n.waiters.first; w != nil {
 			n.waiters.remove(w)
@@ -318,13 +318,13 @@ func (n *line) handOver(clean bool, now driver.Instant) (p parting) {
 			return p
 		}
 	}
-	n.t, n.fetching, p.taken = nil, true, t.take()
+	n.t, n.fetching, p.claimed = nil, true, t.claim()
 	return p
 }
 
-// keepIdle keeps the ticket that handOver has left with the line, unless it was lost, or asked for,
+// keepIdle keeps the ticket that handOver has left here, unless it was lost, or asked for,
 // in between.
-func (n *line) keepIdle(t *ticket, now driver.Instant) {
+func (n *localQueue) keepIdle(t *ticket, now driver.Instant) {
 	n.q.mu.Lock()
 	defer n.q.unlock()
 	n.fetching = false
@@ -333,13 +333,13 @@ func (n *line) keepIdle(t *ticket, now driver.Instant) {
 	}
 	n.serveNext()
 	if n.t == t && n.idle && (t.wanted || t.revoked || n.writerWaits()) {
-		n.sendBack(t)
+		n.leaveIdle(t)
 	}
 }
 
-// giveBack leaves the backend's queue. Those who come meanwhile wait: they
+// leave leaves the backend's queue. Those who come meanwhile wait: they
 // could only stand behind the ticket that is leaving. n.fetching is set.
-func (n *line) giveBack(t *ticket, clean bool) error {
+func (n *localQueue) leave(t *ticket, clean bool) error {
 	n.q.refs.Add(1)
 	defer n.q.leave()
 	err := t.leave(clean)
@@ -350,33 +350,33 @@ func (n *line) giveBack(t *ticket, clean bool) error {
 	return err
 }
 
-// lost is called when a ticket of the line serves no more.
-func (n *line) lost(t *ticket) {
+// ticketLost is called when a ticket serves no more.
+func (n *localQueue) ticketLost(t *ticket) {
 	if n.t == t {
 		n.t, n.idle = nil, false
 		n.serveNext()
 	}
 }
 
-// recall gives back a ticket that has been idle for so long.
-func (n *line) recall(t *ticket, idle time.Duration) {
+// leaveIfIdle gives back a ticket that has been idle for so long.
+func (n *localQueue) leaveIfIdle(t *ticket, idle time.Duration) {
 	if n.t == t && n.idle && n.q.e.d.Now().Sub(n.idleSince) >= idle {
-		n.sendBack(t)
+		n.leaveIdle(t)
 	}
 }
 
-// sendBack gives back an idle ticket.
-func (n *line) sendBack(t *ticket) {
-	if !t.take() {
-		return // it was lost just now, and the line is about to be told
+// leaveIdle gives back an idle ticket.
+func (n *localQueue) leaveIdle(t *ticket) {
+	if !t.claim() {
+		return // it was lost just now, and ticketLost is about to be called
 	}
 	n.t, n.idle, n.fetching = nil, false, true
-	n.q.e.Background(func() { _ = n.giveBack(t, true) })
+	n.q.e.Background(func() { _ = n.leave(t, true) })
 }
 
-// usable reports whether the ticket may serve another lease of the line, as far
+// usable reports whether the ticket may serve another lease, as far
 // as it knows itself.
-func (t *ticket) usable(n *line, now driver.Instant) bool {
+func (t *ticket) usable(n *localQueue, now driver.Instant) bool {
 	switch {
 	case !t.sound(now):
 		return false
@@ -395,4 +395,4 @@ func (t *ticket) sound(now driver.Instant) bool {
 
 // writerWaits reports whether this client has a ticket for the writer's side,
 // which can only wait while readers hold the lock, and came before new ones.
-func (n *line) writerWaits() bool { return n.shared && n.q.writers > 0 }
+func (n *localQueue) writerWaits() bool { return n.shared && n.q.writers > 0 }

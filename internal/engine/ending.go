@@ -1,7 +1,7 @@
 package engine
 
-// fate is how a lease ends, and what its holder is told. The mutex of the lease guards it.
-type fate struct {
+// ending is how a lease ends, and what its holder is told. The mutex of the lease guards it.
+type ending struct {
 	why     error         // nil: it has not ended
 	done    chan struct{} // made when it is asked for
 	revoked chan struct{} // made when it is asked for
@@ -11,7 +11,7 @@ type fate struct {
 // closedChan serves all leases that were over when their channel was asked for.
 var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-func (f *fate) end(why error) {
+func (f *ending) end(why error) {
 	f.why = why
 	if f.done != nil {
 		close(f.done)
@@ -19,7 +19,7 @@ func (f *fate) end(why error) {
 }
 
 // ended is closed when the lease has ended.
-func (f *fate) ended() <-chan struct{} {
+func (f *ending) ended() <-chan struct{} {
 	if f.done == nil {
 		if f.why != nil {
 			return closedChan
@@ -30,7 +30,7 @@ func (f *fate) ended() <-chan struct{} {
 }
 
 // askedFor is closed when another asks for the lock; asked says that it has.
-func (f *fate) askedFor(asked bool) <-chan struct{} {
+func (f *ending) askedFor(asked bool) <-chan struct{} {
 	if f.revoked == nil {
 		if asked {
 			return closedChan
@@ -41,7 +41,7 @@ func (f *fate) askedFor(asked bool) <-chan struct{} {
 }
 
 // ask closes what askedFor has returned.
-func (f *fate) ask() {
+func (f *ending) ask() {
 	if f.revoked != nil && f.revoked != closedChan {
 		close(f.revoked)
 		f.revoked = closedChan
