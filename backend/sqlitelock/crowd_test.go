@@ -35,7 +35,7 @@ func stand(t *testing.T, d *client, calls ...func(context.Context)) {
 func lined(t *testing.T, d *client, want int) {
 	t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Microsecond) {
-		found := d.Driver.(*exchange.Driver).Gathered()
+		found := d.Driver.(*exchange.Driver).PendingChanges()
 		found += waiting()
 		if found == want {
 			return

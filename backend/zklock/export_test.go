@@ -44,5 +44,5 @@ const CrowdSlots = zk.CrowdSlots
 
 // Gathered is how many waiters wait for others, to leave together.
 func Gathered(o *driver.Opened) int {
-	return o.Session.(interface{ Driver() *exchange.Driver }).Driver().Gathered()
+	return o.Session.(interface{ Driver() *exchange.Driver }).Driver().PendingChanges()
 }

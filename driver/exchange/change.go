@@ -171,7 +171,7 @@ func (s *session) change(ctx context.Context, c Change, changed func(*entry)) er
 		*ref = e.ref()
 	}
 	s.d.mu.Unlock()
-	m := s.d.make(ctx, laneOf{class: ofHolder}, c)
+	m := s.d.submit(ctx, laneOf{class: ofHolder}, c)
 	if m.Unsettled {
 		s.d.settle(ref.Queue)
 	}

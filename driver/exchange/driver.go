@@ -36,8 +36,8 @@ type Driver struct {
 	repeats   bool     // see Repeat
 	joins     queueLimiter
 
-	gathering sync.Mutex
-	lanes     map[laneOf]*lane
+	batching sync.Mutex
+	lanes    map[laneOf]*lane
 
 	mu      sync.Mutex
 	entries map[string]*entry // by ID of the ticket

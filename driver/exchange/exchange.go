@@ -139,7 +139,7 @@ type Store interface {
 
 	// Change makes changes, and answers each as soon as it is known, in any order, before it returns: what that is
 	// to do stands at [Changer]. Most lists have one change. Several are Leaves of waiters of one queue, or
-	// were gathered while another list was under way, Traits.Together at most; changes of the
+	// came while another list was under way, Traits.Together at most; changes of the
 	// same queue stay in their order. [Each] is enough for a Store that makes each change by itself.
 	//
 	// A change costs the others of its list nothing: one that is refused does not undo them, and one that would have to

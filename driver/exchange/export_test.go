@@ -60,8 +60,8 @@ func (d *Driver) JoinQueues() int {
 
 // Lanes counts the lanes.
 func (d *Driver) Lanes() int {
-	d.gathering.Lock()
-	defer d.gathering.Unlock()
+	d.batching.Lock()
+	defer d.batching.Unlock()
 	return len(d.lanes)
 }
 

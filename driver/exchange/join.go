@@ -37,7 +37,7 @@ func (s *session) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	if s.isOver() { // Close was called meanwhile, and may not have known of the ticket
 		if err == nil {
 			l := Leave{Ref: s.d.refOf(e), Session: s.row}
-			s.d.make(ctx, laneOf{class: ofHolder}, &l)
+			s.d.submit(ctx, laneOf{class: ofHolder}, &l)
 			s.hasLeft(l.Ref)
 		}
 		return driver.Ticket{}, driver.ErrSession
@@ -68,7 +68,7 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	e.wasSent, e.begun = true, sent
 	renewed, resyncs := s.proof, s.d.resyncs
 	s.d.mu.Unlock()
-	m := s.d.make(ctx, laneOf{}, &Join{Request: *r, Session: s.row, Number: e.number})
+	m := s.d.submit(ctx, laneOf{}, &Join{Request: *r, Session: s.row, Number: e.number})
 	st, err := m.Status, m.Err
 	_ = s.noteOver(err)
 	if st.Unsettled {

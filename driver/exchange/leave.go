@@ -34,7 +34,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 		l.Withdraws = true
 		of.s, of.queue, of.clean = s, t.Queue, clean
 	}
-	m := s.d.make(ctx, of, &l)
+	m := s.d.submit(ctx, of, &l)
 	if m.Unsettled {
 		s.d.settle(t.Queue)
 	}

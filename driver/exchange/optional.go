@@ -93,7 +93,7 @@ type Traits struct {
 	WithSession bool
 
 	// Together is how many changes of different queues one call of Change may have; 0: one, so that each is an exchange
-	// of its own. While an exchange is under way the client gathers more, for as long as that takes, or for Patience if
+	// of its own. While an exchange is under way the client batches more, for as long as that takes, or for Patience if
 	// that is less and not 0: an exchange may be stuck that has to do with none of them.
 	Together int
 	Patience time.Duration

@@ -16,8 +16,8 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// gathering is a store whose lists a test holds back.
-type gathering struct {
+// batched is a store whose lists a test holds back.
+type batched struct {
 	*exchangetest.Store
 	traits exchange.Traits
 	alone  string // a change of the queue of this name is to be made alone
@@ -29,9 +29,9 @@ type gathering struct {
 	cut   chan error // of a list whose context has ended
 }
 
-func newGathering(t *testing.T, traits exchange.Traits) (*gathering, *driver.Opened) {
+func newBatched(t *testing.T, traits exchange.Traits) (*batched, *driver.Opened) {
 	t.Helper()
-	g := &gathering{Store: exchangetest.NewWorld().Store(), traits: traits,
+	g := &batched{Store: exchangetest.NewWorld().Store(), traits: traits,
 		begun: make(chan []exchange.Change, 100), end: make(chan struct{}), cut: make(chan error, 100)}
 	return g, over(t, struct {
 		exchange.Store
@@ -39,9 +39,9 @@ func newGathering(t *testing.T, traits exchange.Traits) (*gathering, *driver.Ope
 	}{g, g})
 }
 
-func (g *gathering) Traits() exchange.Traits { return g.traits }
+func (g *batched) Traits() exchange.Traits { return g.traits }
 
-func (g *gathering) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+func (g *batched) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
 	g.begun <- slices.Clone(changes)
 	select {
 	case <-g.end:
@@ -67,7 +67,7 @@ func (g *gathering) Change(ctx context.Context, changes []exchange.Change, answe
 }
 
 // queues are the names in the next list; nil if none is under way.
-func (g *gathering) queues() (names []string) {
+func (g *batched) queues() (names []string) {
 	synctest.Wait()
 	select {
 	case all := <-g.begun:
@@ -79,7 +79,7 @@ func (g *gathering) queues() (names []string) {
 	return names
 }
 
-func (g *gathering) expect(t *testing.T, queues ...string) {
+func (g *batched) expect(t *testing.T, queues ...string) {
 	t.Helper()
 	if got := g.queues(); !slices.Equal(got, queues) {
 		t.Fatalf("the list changes %q, want %q", got, queues)
@@ -111,7 +111,7 @@ func joins(ctx context.Context, s driver.Session, r driver.Request) <-chan error
 func TestChangesGoTogether(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		bubble.Run(t, func(t *testing.T) {
-			g, s := newGathering(t, exchange.Traits{Together: 4, Bounded: bounded})
+			g, s := newBatched(t, exchange.Traits{Together: 4, Bounded: bounded})
 			var all []<-chan error
 			for n := range 6 {
 				all = append(all, joins(t.Context(), s, in(fmt.Sprint(n))))
@@ -138,7 +138,7 @@ func TestChangesGoTogether(t *testing.T) {
 // Promise: what a holder needs does not wait behind Joins.
 func TestAHolderDoesNotWaitBehindJoins(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		g, s := newGathering(t, exchange.Traits{Together: 8})
+		g, s := newBatched(t, exchange.Traits{Together: 8})
 		held := in("held")
 		first := joins(t.Context(), s, held)
 		g.expect(t, "held")
@@ -160,7 +160,7 @@ func TestAHolderDoesNotWaitBehindJoins(t *testing.T) {
 // takes long holds up no answer.
 func TestAChangeThatGoesAloneCostsOthersNothing(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		g, s := newGathering(t, exchange.Traits{Together: 8})
+		g, s := newBatched(t, exchange.Traits{Together: 8})
 		g.alone, g.slow = "busy", "long"
 		first := joins(t.Context(), s, in("first"))
 		busy, long, free := joins(t.Context(), s, in("busy")), joins(t.Context(), s, in("long")), joins(t.Context(), s, in("free"))
@@ -185,7 +185,7 @@ func TestAChangeThatGoesAloneCostsOthersNothing(t *testing.T) {
 func TestACallerThatGivesUpTakesNoOtherWithIt(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		bubble.Run(t, func(t *testing.T) {
-			g, s := newGathering(t, exchange.Traits{Together: 8, Bounded: bounded})
+			g, s := newBatched(t, exchange.Traits{Together: 8, Bounded: bounded})
 			g.alone = "sent" // its caller does not make it any more
 			ctx, giveUp := context.WithCancel(t.Context())
 			first := joins(t.Context(), s, in("first"))
@@ -230,7 +230,7 @@ func TestACallerThatGivesUpTakesNoOtherWithIt(t *testing.T) {
 // brought its list twice, the first time with another outcome.
 func TestAChangeThatDoesNotGoAloneMayHaveBeenMade(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		g, s := newGathering(t, exchange.Traits{Together: 8})
+		g, s := newBatched(t, exchange.Traits{Together: 8})
 		exchange.DriverOf(s).Limit(exchange.NewLimiter(1, 0, 0))
 		g.alone, g.slow = "busy", "long"
 		first := joins(t.Context(), s, in("first"))
@@ -260,7 +260,7 @@ func TestAChangeThatDoesNotGoAloneMayHaveBeenMade(t *testing.T) {
 func TestAListEndsWithItsCallers(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		bubble.Run(t, func(t *testing.T) {
-			g, s := newGathering(t, exchange.Traits{Together: 8, Bounded: bounded, Patience: time.Millisecond})
+			g, s := newBatched(t, exchange.Traits{Together: 8, Bounded: bounded, Patience: time.Millisecond})
 			ctx, giveUp := context.WithCancel(t.Context())
 			first := joins(t.Context(), s, in("first"))
 			r := in("second")
@@ -295,7 +295,7 @@ func TestAListEndsWithItsCallers(t *testing.T) {
 func TestAnExchangeThatIsStuckHoldsUpNoOther(t *testing.T) {
 	for _, patience := range []time.Duration{0, 5 * time.Millisecond} {
 		bubble.Run(t, func(t *testing.T) {
-			g, s := newGathering(t, exchange.Traits{Together: 2, Patience: patience})
+			g, s := newBatched(t, exchange.Traits{Together: 2, Patience: patience})
 			for n := range 6 {
 				joins(t.Context(), s, in(fmt.Sprint(n)))
 			}
@@ -316,7 +316,7 @@ func TestAnExchangeThatIsStuckHoldsUpNoOther(t *testing.T) {
 // Promise: a change that the store does not answer has failed, and is open.
 func TestAChangeWithoutAnAnswerHasFailed(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		g, s := newGathering(t, exchange.Traits{Together: 8})
+		g, s := newBatched(t, exchange.Traits{Together: 8})
 		g.silent = "silent"
 		all := []<-chan error{joins(t.Context(), s, in("silent"))}
 		all = append(all, joins(t.Context(), s, in("silent")), joins(t.Context(), s, in("beside")))

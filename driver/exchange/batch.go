@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Changes gather while an exchange of their lane is under way, and go together with the next: an exchange costs a round
+// Changes wait while an exchange of their lane is under way, and the next one has them as a batch: it costs a round
 // trip, and the backend a commit, for one change as for many. The first one goes at once, in its caller's goroutine, so
 // that a caller who is alone pays nothing. A lane that gets no answer holds nothing up for longer than Traits.Patience.
 
-// laneOf says which changes gather.
+// laneOf says which changes are batched.
 type laneOf struct {
 	class class
 
@@ -24,7 +24,7 @@ type laneOf struct {
 	clean bool
 }
 
-// lane is what has gathered. Driver.gathering guards it.
+// lane is what waits for the next batch. Driver.batching guards it.
 type lane struct {
 	of       laneOf
 	underWay int        // exchanges
@@ -38,37 +38,37 @@ const (
 	mostBytes   = 64 << 10 // of notes in one exchange
 )
 
-// Gathered counts the changes that wait for others, for tests of a store.
-func (d *Driver) Gathered() (n int) {
-	d.gathering.Lock()
-	defer d.gathering.Unlock()
+// PendingChanges counts the changes that wait for others, for tests of a store.
+func (d *Driver) PendingChanges() (n int) {
+	d.batching.Lock()
+	defer d.batching.Unlock()
 	for _, l := range d.lanes {
 		n += len(l.waiting)
 	}
 	return n
 }
 
-// request is a change that gathers.
+// request is a change that waits for a batch, or is in one.
 type request struct {
 	change Change
 	free   func()        // gives back its room
 	done   chan struct{} // closed when there is an answer
 	answer Answer
 
-	// Guarded by Driver.gathering.
-	of       *gathered // nil: it waits
+	// Guarded by Driver.batching.
+	of       *batch // nil: it waits
 	answered bool
 	gaveUp   bool // its caller
 }
 
-// gathered is an exchange of several changes.
-type gathered struct {
+// batch is an exchange of several changes.
+type batch struct {
 	callers int // how many have not given up
 	cut     context.CancelFunc
 }
 
-// made is what became of a change.
-type made struct {
+// submitted is what became of a change.
+type submitted struct {
 	Answer
 	unsent bool            // it has no effect, and never will
 	ended  <-chan struct{} // closed when its exchange has ended; nil: it has
@@ -76,20 +76,20 @@ type made struct {
 
 var errNotAnswered = errors.New("the store has not answered")
 
-// make makes a change, in the goroutine of its caller or with others of its lane.
-func (d *Driver) make(ctx context.Context, of laneOf, c Change) made {
+// submit makes a change, in the goroutine of its caller or with others of its lane.
+func (d *Driver) submit(ctx context.Context, of laneOf, c Change) submitted {
 	ctx = d.with(ctx, of.class)
 	free := func() {}
 	if j, is := c.(*Join); is && !d.traits.Bounded {
 		var err error
 		if free, err = d.joins.acquire(ctx, d.ctx, j.Queue); err != nil {
-			return made{Answer: Answer{Err: d.failed(ctx, err)}, unsent: true}
+			return submitted{Answer: Answer{Err: d.failed(ctx, err)}, unsent: true}
 		}
 	}
 	if of.queue == "" && d.traits.Together < 2 {
 		return d.alone(ctx, nil, c, free)
 	}
-	d.gathering.Lock()
+	d.batching.Lock()
 	l := d.lanes[of]
 	if l == nil {
 		l = &lane{of: of}
@@ -97,14 +97,14 @@ func (d *Driver) make(ctx context.Context, of laneOf, c Change) made {
 	}
 	if l.underWay == 0 {
 		l.underWay++
-		d.gathering.Unlock()
+		d.batching.Unlock()
 		return d.alone(ctx, l, c, free)
 	}
 	r := &request{change: c, free: free, done: make(chan struct{})}
 	if l.waiting = append(l.waiting, r); len(l.waiting) == 1 {
 		d.waitNoLonger(l)
 	}
-	d.gathering.Unlock()
+	d.batching.Unlock()
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -112,7 +112,7 @@ func (d *Driver) make(ctx context.Context, of laneOf, c Change) made {
 	}
 	if sent, answered := d.giveUp(l, r); !answered {
 		err := d.usable(ctx)
-		return made{Answer{Err: d.failed(ctx, err)}, !sent, r.done}
+		return submitted{Answer{Err: d.failed(ctx, err)}, !sent, r.done}
 	}
 	if r.answer.Err == ErrAlone {
 		m := d.alone(ctx, nil, c, free)
@@ -120,14 +120,14 @@ func (d *Driver) make(ctx context.Context, of laneOf, c Change) made {
 		return m
 	}
 	r.answer.Err = d.failed(ctx, r.answer.Err)
-	return made{Answer: r.answer}
+	return submitted{Answer: r.answer}
 }
 
 // giveUp is called when the caller of a request goes on. If it has no answer, it is not made, unless it is sent:
 // then its exchange goes on for as long as one of a single caller, when no other is left.
 func (d *Driver) giveUp(l *lane, r *request) (sent, answered bool) {
-	d.gathering.Lock()
-	defer d.gathering.Unlock()
+	d.batching.Lock()
+	defer d.batching.Unlock()
 	switch {
 	case r.answered:
 		return true, true
@@ -147,12 +147,12 @@ func (d *Driver) giveUp(l *lane, r *request) (sent, answered bool) {
 }
 
 // alone makes an exchange of one change, which may be of a lane.
-func (d *Driver) alone(ctx context.Context, l *lane, c Change, free func()) (m made) {
+func (d *Driver) alone(ctx context.Context, l *lane, c Change, free func()) (m submitted) {
 	room, err := d.room(ctx)
 	if err != nil {
 		free()
 		d.ended(l)
-		return made{Answer: Answer{Err: err}, unsent: true}
+		return submitted{Answer: Answer{Err: err}, unsent: true}
 	}
 	if d.traits.Bounded {
 		m.Status, m.Err = callWithin(ctx, d, nil, changeOne, c)
@@ -198,8 +198,8 @@ func (d *Driver) ended(l *lane) {
 	if l == nil {
 		return
 	}
-	d.gathering.Lock()
-	defer d.gathering.Unlock()
+	d.batching.Lock()
+	defer d.batching.Unlock()
 	l.underWay--
 	switch {
 	case len(l.waiting) > 0 && l.underWay == 0:
@@ -209,26 +209,26 @@ func (d *Driver) ended(l *lane) {
 	}
 }
 
-// start has an exchange begin that makes what waits. Driver.gathering is held.
+// start has an exchange begin that makes what waits. Driver.batching is held.
 func (d *Driver) start(l *lane) {
 	if !l.starting {
 		l.starting = true
 		l.underWay++
 		d.background(func(ctx context.Context) { // else all callers see that the driver is closed
-			d.makeTogether(d.with(ctx, l.of.class), l)
+			d.sendBatch(d.with(ctx, l.of.class), l)
 			d.ended(l)
 		})
 	}
 }
 
-// waitNoLonger has an exchange begin if those under way take long. Driver.gathering is held.
+// waitNoLonger has an exchange begin if those under way take long. Driver.batching is held.
 func (d *Driver) waitNoLonger(l *lane) {
 	switch {
 	case d.traits.Patience == 0:
 	case l.late == nil:
 		l.late = time.AfterFunc(d.traits.Patience, func() {
-			d.gathering.Lock()
-			defer d.gathering.Unlock()
+			d.batching.Lock()
+			defer d.batching.Unlock()
 			if len(l.waiting) > 0 {
 				d.start(l)
 			}
@@ -238,10 +238,10 @@ func (d *Driver) waitNoLonger(l *lane) {
 	}
 }
 
-// take takes what waits, as much as goes into one exchange.
-func (d *Driver) take(l *lane, of *gathered) (all []*request) {
-	d.gathering.Lock()
-	defer d.gathering.Unlock()
+// nextBatch takes what waits, as much as goes into one exchange.
+func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
+	d.batching.Lock()
+	defer d.batching.Unlock()
 	l.starting = false
 	most, bytes := cmp.Or(d.traits.Together, perWithdraw), 0
 	for _, r := range l.waiting[:min(most, len(l.waiting))] {
@@ -265,8 +265,8 @@ func (d *Driver) take(l *lane, of *gathered) (all []*request) {
 	return all
 }
 
-// makeTogether makes what waits in a lane, in one exchange.
-func (d *Driver) makeTogether(ctx context.Context, l *lane) {
+// sendBatch makes what waits in a lane, in one exchange.
+func (d *Driver) sendBatch(ctx context.Context, l *lane) {
 	room, err := d.room(ctx)
 	if err != nil {
 		return // the driver is closed
@@ -274,7 +274,7 @@ func (d *Driver) makeTogether(ctx context.Context, l *lane) {
 	defer room()
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	all := d.take(l, &gathered{cut: cut})
+	all := d.nextBatch(l, &batch{cut: cut})
 	if len(all) == 0 {
 		return
 	}
@@ -285,10 +285,10 @@ func (d *Driver) makeTogether(ctx context.Context, l *lane) {
 	answer := func(i int, a Answer) {
 		r := all[i]
 		r.answer = a
-		d.gathering.Lock()
+		d.batching.Lock()
 		r.answered = true
 		alone := a.Err == ErrAlone && !r.gaveUp
-		d.gathering.Unlock()
+		d.batching.Unlock()
 		if !alone { // else its caller goes on
 			r.free()
 		}
