@@ -24,7 +24,7 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 	if err != nil {
 		return nil, v.fail("adopt", err)
 	}
-	lease.by.acquired()
+	lease.span.acquired()
 	return lease, nil
 }
 

@@ -221,7 +221,7 @@ func (w attempt) enterParts(ctx context.Context, order []int) error {
 		nested, err := p.enterOpen(ctx)
 		if err != nil {
 			err = failed("acquire", p.Name(), err)
-			p.by.emit(Event{Kind: EventGaveUp, Err: err})
+			p.span.emit(Event{Kind: EventGaveUp, Err: err})
 			return ofPart(p.Name(), err)
 		}
 		if nested {
@@ -273,8 +273,8 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	}
 	for _, i := range order {
 		if s := leases[i]; s != nil {
-			s.by.emit(Event{Kind: EventAcquired, Token: s.Token(), Took: took})
-			s.by.acquired()
+			s.span.emit(Event{Kind: EventAcquired, Token: s.Token(), Took: took})
+			s.span.acquired()
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 		case ctx.Err() == nil && errors.Is(lost, ErrLost) && !errors.Is(lost, ErrEvicted):
 			var missed bool
 			if missed, err = b.missed(ctx, engine.TicketID(lease.ID())); err == nil && !missed {
-				lease.by.emit(Event{Kind: EventRejoined, Err: lost})
+				lease.span.emit(Event{Kind: EventRejoined, Err: lost})
 				continue
 			}
 			if missed {

@@ -21,7 +21,7 @@ type Lease struct {
 	lock *Lock
 	part engine.Lease  // of one lock
 	all  *engine.Whole // of All; else nil
-	by   *caller       // for events; nil without observers
+	span *span         // for events; nil without observers
 }
 
 // parts are the leases that it consists of, in the order of the arguments of All.

@@ -135,7 +135,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		err = l.c.e.UnansweredTry(err)
 	}
 	err = failed("acquire", l.cfg.Name, l.withHolders(ctx, err))
-	lease.by.ends(how, lease, err)
+	lease.span.ends(how, lease, err)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 
 // newLease makes a lease of the lock that is not held yet.
 func (l *Lock) newLease(ctx context.Context, try bool) *Lease {
-	lease := &Lease{lock: l, by: l.calledBy(ctx, try)}
+	lease := &Lease{lock: l, span: l.newSpan(ctx, try)}
 	lease.part.Init(holding{lease}, &l.cfg.Request)
 	return lease
 }

@@ -165,13 +165,13 @@ func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
 
 // nestIn makes it another lease of the grant of outer. Events of both have one ID.
 func (l *Lease) nestIn(outer *Lease) (ok bool, has int64) {
-	if l.by == nil {
+	if l.span == nil {
 		return outer.part.Nest(&l.part)
 	}
-	own := l.by.id
-	l.by.id = outer.by.id
+	own := l.span.id
+	l.span.id = outer.span.id
 	if ok, has = outer.part.Nest(&l.part); !ok {
-		l.by.id = own
+		l.span.id = own
 	}
 	return ok, has
 }

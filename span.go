@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// caller is one call of Acquire, and later its lease, as observers are told of it. Nil, without observers: then it
+// span is one call of Acquire, and later its lease, as observers are told of it. Nil, without observers: then it
 // tells nothing.
-type caller struct {
+type span struct {
 	ctx   context.Context // the user's
 	lock  *Lock
 	id    uint64
@@ -24,89 +24,89 @@ type caller struct {
 	later []Event // for then
 }
 
-// callers is how many there were, of all clients: one observer may have several.
-var callers atomic.Uint64
+// spans is how many there were, of all clients: one observer may have several.
+var spans atomic.Uint64
 
-// calledBy begins a call.
-func (l *Lock) calledBy(ctx context.Context, try bool) *caller {
+// newSpan begins a call.
+func (l *Lock) newSpan(ctx context.Context, try bool) *span {
 	if !l.c.cfg.observed() {
 		return nil
 	}
-	return &caller{ctx: ctx, lock: l, id: callers.Add(1), began: time.Now(), waited: try}
+	return &span{ctx: ctx, lock: l, id: spans.Add(1), began: time.Now(), waited: try}
 }
 
 // emit tells of what happened to the call.
-func (k *caller) emit(e Event) {
-	if k != nil {
-		k.deliver(k.ctx, e)
+func (s *span) emit(e Event) {
+	if s != nil {
+		s.deliver(s.ctx, e)
 	}
 }
 
-func (k *caller) deliver(ctx context.Context, e Event) {
-	e.ID, e.Name, e.LockKind = k.id, k.lock.cfg.Name, string(k.lock.cfg.Kind)
+func (s *span) deliver(ctx context.Context, e Event) {
+	e.ID, e.Name, e.LockKind = s.id, s.lock.cfg.Name, string(s.lock.cfg.Kind)
 	if e.Units == 0 {
-		e.Units = k.lock.cfg.Units
+		e.Units = s.lock.cfg.Units
 	}
-	k.lock.c.emit(ctx, e)
+	s.lock.c.emit(ctx, e)
 }
 
 // ends tells how the call has ended.
-func (k *caller) ends(how EventKind, lease *Lease, err error) {
+func (s *span) ends(how EventKind, lease *Lease, err error) {
 	switch {
-	case k == nil:
+	case s == nil:
 		return
 	case err != nil:
-		k.emit(Event{Kind: EventGaveUp, Took: time.Since(k.began), Err: err})
+		s.emit(Event{Kind: EventGaveUp, Took: time.Since(s.began), Err: err})
 		return
 	case how != "":
-		k.emit(Event{Kind: how, Token: lease.Token(), Took: time.Since(k.began)})
+		s.emit(Event{Kind: how, Token: lease.Token(), Took: time.Since(s.began)})
 	}
-	k.acquired()
+	s.acquired()
 }
 
 // acquired is called when EventAcquired was delivered, or if there is none.
-func (k *caller) acquired() {
-	if k == nil {
+func (s *span) acquired() {
+	if s == nil {
 		return
 	}
-	k.mu.Lock()
-	k.has = true
-	later := k.later
-	k.later = nil
-	k.mu.Unlock()
+	s.mu.Lock()
+	s.has = true
+	later := s.later
+	s.later = nil
+	s.mu.Unlock()
 	for _, e := range later {
-		k.deliver(context.WithoutCancel(k.ctx), e)
+		s.deliver(context.WithoutCancel(s.ctx), e)
 	}
 }
 
 // waits is called by each step in which the call waits.
-func (k *caller) waits() {
-	if k != nil && !k.waited {
-		k.waited = true
-		k.emit(Event{Kind: EventWaiting})
+func (s *span) waits() {
+	if s != nil && !s.waited {
+		s.waited = true
+		s.emit(Event{Kind: EventWaiting})
 	}
 }
 
 // retries is logged once a second at most: a backend that is away fails every try.
-func (k *caller) retries(err error) {
-	if k == nil {
+func (s *span) retries(err error) {
+	if s == nil {
 		return
 	}
-	k.waits()
+	s.waits()
 	now := time.Now()
-	quiet := now.Sub(k.logged) < time.Second
+	quiet := now.Sub(s.logged) < time.Second
 	if !quiet {
-		k.logged = now
+		s.logged = now
 	}
-	k.emit(Event{Kind: EventRetry, Time: now, Err: err, quiet: quiet})
+	s.emit(Event{Kind: EventRetry, Time: now, Err: err, quiet: quiet})
 }
 
 // holding is a lease as the engine knows its holder.
 type holding struct{ *Lease }
 
-func (h holding) Waits()             { h.by.waits() }
-func (h holding) Retries(err error)  { h.by.retries(err) }
-func (h holding) Rejoined(err error) { h.by.emit(Event{Kind: EventRejoined, Err: err}) }
+func (h holding) Waits()             { h.span.waits() }
+func (h holding) Retries(err error)  { h.span.retries(err) }
+func (h holding) Rejoined(err error) { h.span.emit(Event{Kind: EventRejoined, Err: err}) }
 
 func (h holding) Released(held time.Duration, err error) {
 	h.emit(Event{Kind: EventReleased, Took: held, Err: err})
@@ -125,21 +125,21 @@ func (h holding) Overruns(since time.Duration, err error) {
 // emit tells of what happened to the lease, also after the end of the context that it was acquired with. A lease can
 // end before its acquire has told of it: then this is told after that, or never, if the acquire gave it back.
 func (h holding) emit(e Event) {
-	k := h.by
-	if k == nil {
+	s := h.span
+	if s == nil {
 		return
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	e.Token, e.Units = h.part.Token(), h.part.Units()
-	k.mu.Lock()
-	has := k.has
+	s.mu.Lock()
+	has := s.has
 	if !has {
-		k.later = append(k.later, e)
+		s.later = append(s.later, e)
 	}
-	k.mu.Unlock()
+	s.mu.Unlock()
 	if has {
-		k.deliver(context.WithoutCancel(k.ctx), e)
+		s.deliver(context.WithoutCancel(s.ctx), e)
 	}
 }
