@@ -14,7 +14,7 @@ import (
 )
 
 // demand is a lock in demand: one holds, and others have joined behind. In this state
-// pass.lua hands over, and append.lua joins.
+// fast_leave.lua hands over, and fast_join.lua joins.
 type demand struct {
 	t      *testing.T
 	server *redistest.Server

@@ -10,7 +10,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// tag is what a status says of a lone ticket, which take.lua has granted: its token, and these
+// tag is what a status says of a lone ticket, which lone_join.lua has granted: its token, and these
 // bits. That of any other is 0.
 type tag uint64
 
@@ -30,7 +30,7 @@ func (t tag) robustMark() string {
 	return "?"
 }
 
-// leftMark is what take.lua finds after a lone ticket, if that must be written.
+// leftMark is what lone_join.lua finds after a lone ticket, if that must be written.
 func (t tag) leftMark(clean bool) string {
 	mark := "="
 	if !clean {
@@ -118,7 +118,7 @@ func joined(q *queue, j *exchange.Join, sent driver.Instant, answer []int64) (ex
 	return st, codeError(answer[0])
 }
 
-// lookAfter reads what queue.lua says about when to look at a queue again for the sake of a waiter.
+// lookAfter reads what common.lua says about when to look at a queue again for the sake of a waiter.
 func lookAfter(st *exchange.Status, again int64) {
 	st.Due, st.Blocked = max(us(again), 0), again == 0
 }
@@ -134,7 +134,7 @@ func (s *store) joinLone(ctx context.Context, q *queue, j *exchange.Join, text s
 	if j.Hold > 0 {
 		t, expires = t|fixed, millis(j.Hold)
 	}
-	token, err := s.run1(ctx, call{takeScript, q.take, []string{text, expires, t.robustMark()}})
+	token, err := s.run1(ctx, call{loneJoinScript, q.take, []string{text, expires, t.robustMark()}})
 	if err != nil || token == 0 {
 		return exchange.Status{}, false, err
 	}

@@ -12,7 +12,7 @@ import (
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, err error) {
 	q := s.queue(l.Queue)
 	if t := tag(l.Tag); t&lone != 0 {
-		c := call{dropScript, q.keys[:1], []string{l.ID, s.words(l.Session).session}}
+		c := call{loneLeaveScript, q.keys[:1], []string{l.ID, s.words(l.Session).session}}
 		if mark := t.leftMark(l.Clean); mark != "" {
 			c.keys, c.args = q.loneKeys(), append(c.args, mark)
 		}

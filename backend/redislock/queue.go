@@ -13,8 +13,8 @@ import (
 type queue struct {
 	name string
 	keys []string    // as the scripts expect them
-	take []string    // as take.lua expects them
-	busy atomic.Bool // take.lua would probably be in vain
+	take []string    // as lone_join.lua expects them
+	busy atomic.Bool // lone_join.lua would probably be in vain
 }
 
 // queues keeps what was used last, so that it need not be made for each call.

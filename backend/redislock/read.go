@@ -119,7 +119,7 @@ func decode(m rueidis.RedisMessage) (exchange.Snapshot, error) {
 	return exchange.Snapshot{Queue: q, At: time.UnixMicro(now)}, nil
 }
 
-// decodeRecord reads what queue.lua calls a record: numbers as big-endian doubles,
+// decodeRecord reads what common.lua calls a record: numbers as big-endian doubles,
 // then strings that end with a zero byte.
 func decodeRecord(packed string) (m driver.Member, seq int64, err error) {
 	const numbers = 7

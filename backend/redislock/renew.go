@@ -57,7 +57,7 @@ func (s *store) renew(ctx context.Context, limit time.Duration, o exchange.Sessi
 	calls := make([]call, len(lones))
 	for k, i := range lones {
 		t := tickets[i]
-		calls[k] = call{extendScript, s.queue(t.Queue).loneKeys(), []string{t.ID, w.session, w.expires, tag(t.Tag).robustMark()}}
+		calls[k] = call{loneRenewScript, s.queue(t.Queue).loneKeys(), []string{t.ID, w.session, w.expires, tag(t.Tag).robustMark()}}
 	}
 	alone := len(others) == 0
 	if alone {

@@ -356,7 +356,7 @@ func TestOneKeyIsAboveAllTokens(t *testing.T) {
 		line := []driver.Ticket{joined(b), joined(b), joined(b)}
 		for i, tk := range line {
 			if s.StepClock(2 * time.Minute); i == 0 {
-				renew(t, a, held) // other libraries are kept out for long: pass.lua hands over
+				renew(t, a, held) // other libraries are kept out for long: fast_leave.lua hands over
 				leave(a, held)
 			} else {
 				renew(t, b, line[i-1])

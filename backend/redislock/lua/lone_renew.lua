@@ -1,4 +1,4 @@
--- Renews a ticket of take.lua. ARGV: its ID, session, TTL in ms, mark.
+-- Renews a ticket of lone_join.lua. ARGV: its ID, session, TTL in ms, mark.
 -- Returns 0 if it is not there: use renew.lua.
 local LOCK, TOKEN = unpack(KEYS)
 local held = redis.pcall('GET', LOCK)

@@ -10,7 +10,7 @@
 local LOCK, TOKEN, QUEUE, HIGH = unpack(KEYS)
 local MINUTE = 6e6 -- as in format.lua
 local call = redis.call
-local MEMORY = 3600 * 1000 * (ARGV[3] == '!' and 30 * 24 or 1) -- as in queue.lua
+local MEMORY = 3600 * 1000 * (ARGV[3] == '!' and 30 * 24 or 1) -- as in common.lua
 local clock = call('TIME')
 if not call('SET', LOCK, ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
 local token = clock[1] * 100000 + math.floor(clock[2] / 10)

@@ -1,4 +1,4 @@
--- Ends a ticket of take.lua. ARGV: its ID, session, what TOKEN is to hold, if that is to be
+-- Ends a ticket of lone_join.lua. ARGV: its ID, session, what TOKEN is to hold, if that is to be
 -- written: only then it is one of the keys. Returns 0 if it is not there: use leave.lua.
 local held = redis.pcall('GET', KEYS[1])
 local head = 'interlock ' .. ARGV[1] .. ' ' .. ARGV[2] .. ' '

@@ -5,7 +5,7 @@
 -- a record of each ticket. WAITING orders those that wait by their number, ENDS
 -- all by the time at which they end if nobody renews them. A queue of which
 -- nothing must be remembered but the last token is not there at all; one with a
--- single exclusive ticket may be lone (see take.lua), until something else is to
+-- single exclusive ticket may be lone (see lone_join.lua), until something else is to
 -- be known of it. A queue that was resized stays while it is empty, without an expiry.
 --
 -- Times are microseconds of the server's clock.
@@ -75,7 +75,7 @@ local function token(text)
 	return n and n < 2 ^ 51 and n or UNREADABLE
 end
 
--- lone is the queue of a ticket that take.lua granted, or of none.
+-- lone is the queue of a ticket that lone_join.lua granted, or of none.
 local function lone()
 	q = {
 		kind = '-', capacity = 0, used = 0, waiting = 0, last = 0, offset = 0, seq = 0, mark = '=',
@@ -362,7 +362,7 @@ local function follow()
 end
 
 -- remember writes the last token, with what comes before it, for so long. An offset is
--- kept for ever, and so is the token of a queue that was resized: take.lua would not see the queue.
+-- kept for ever, and so is the token of a queue that was resized: lone_join.lua would not see the queue.
 local function remember(mark, memory)
 	if q.last ~= q.last then
 		call('SET', TOKEN, '?') -- until tokens are raised

@@ -1,5 +1,5 @@
 -- The common Leave of a lock that is in demand: one exclusive ticket hands over to
--- another. It comes before queue.lua, the functions of which cost more than this.
+-- another. It comes before common.lua, the functions of which cost more than this.
 -- ARGV: as for leave.lua.
 local found = ARGV[4] == '0' and redis.call('HMGET', KEYS[3], 'state', ARGV[1])
 if found and found[1] and found[2] then

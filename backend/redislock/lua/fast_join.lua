@@ -1,5 +1,5 @@
 -- The common Join of a lock that is in demand: somebody waits already, so the ticket
--- goes to the end of the line and nobody need be told. It comes before queue.lua,
+-- goes to the end of the line and nobody need be told. It comes before common.lua,
 -- the functions of which cost more than this. ARGV: as for join.lua.
 local found = ARGV[11] == '0' and ARGV[12] == '0' and redis.call('HMGET', KEYS[3], 'state', ARGV[1])
 if found and found[1] and not found[2] then
