@@ -8,7 +8,7 @@
 //	http.Handle("/metrics", locks)
 //
 // It needs nothing but the standard library. A program that uses OpenTelemetry takes package otelinterlock, which has
-// the same figures with the same names. docs/telemetry.md lists them, and what they cost.
+// the same metrics with the same names. docs/telemetry.md lists them, and what they cost.
 package metrics
 
 import (
@@ -20,27 +20,27 @@ import (
 	"sync"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/tally"
+	"github.com/interlock-go/interlock/internal/collector"
 )
 
-// Metrics counts what happens to the clients that have its Option. It is an [http.Handler] that writes the figures.
+// Metrics counts what happens to the clients that have its Option. It is an [http.Handler] that writes the metrics.
 type Metrics struct {
-	tally *tally.Tally
+	collector *collector.Collector
 
 	mu         sync.Mutex
 	histograms map[series]*histogram
 	counters   map[series]float64
 }
 
-// series is one line of a figure, or the lines of one histogram.
+// series is one line of a metric, or the lines of one histogram.
 type series struct {
-	*tally.Figure
-	tally.Labels
+	*collector.Metric
+	collector.Labels
 	outcome string
 }
 
 type histogram struct {
-	buckets []uint64 // as tally.Buckets, and +Inf
+	buckets []uint64 // as collector.Buckets, and +Inf
 	sum     float64
 }
 
@@ -52,7 +52,7 @@ type config struct {
 	backend string
 }
 
-// Names adds the label name: what collapse makes of the name of a lock. Each name is a series of each figure, so let
+// Names adds the label name: what collapse makes of the name of a lock. Each name is a series of each metric, so let
 // collapse take away what there are many of, such as the number in "order/17". Of more than 1,000 different results all
 // others are one, "(others)". It must not block.
 func Names(collapse func(name string) string) Option {
@@ -69,7 +69,7 @@ func New(opts ...Option) *Metrics {
 		o(&c)
 	}
 	return &Metrics{
-		tally:      tally.New(c.names, c.backend),
+		collector:  collector.New(c.names, c.backend),
 		histograms: map[series]*histogram{},
 		counters:   map[series]float64{},
 	}
@@ -79,34 +79,34 @@ func New(opts ...Option) *Metrics {
 func (m *Metrics) Option() interlock.ClientOption { return interlock.Observe(m.observe) }
 
 func (m *Metrics) observe(ctx context.Context, e interlock.Event) {
-	c := m.tally.Add(ctx, e)
+	c := m.collector.Add(ctx, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.Counts(func(f *tally.Figure, outcome string, by float64) {
+	c.Counts(func(f *collector.Metric, outcome string, by float64) {
 		at := series{f, c.Labels, outcome}
-		if f.Kind == tally.Counter {
+		if f.Kind == collector.Counter {
 			m.counters[at] += by
 			return
 		}
 		h := m.histograms[at]
 		if h == nil {
-			h = &histogram{buckets: make([]uint64, len(tally.Buckets)+1)}
+			h = &histogram{buckets: make([]uint64, len(collector.Buckets)+1)}
 			m.histograms[at] = h
 		}
-		i, _ := slices.BinarySearch(tally.Buckets, by)
+		i, _ := slices.BinarySearch(collector.Buckets, by)
 		h.buckets[i]++
 		h.sum += by
 	})
 }
 
-// ServeHTTP answers with all figures, as Prometheus asks for them.
+// ServeHTTP answers with all metrics, as Prometheus asks for them.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = w.Write(m.text())
 }
 
 func (m *Metrics) text() []byte {
-	gauges := m.tally.Gauges()
+	gauges := m.collector.Gauges()
 	m.mu.Lock() // acquires need it, too: the page is made without it
 	counters, histograms := maps.Clone(m.counters), make(map[series]*histogram, len(m.histograms))
 	for at, h := range m.histograms {
@@ -114,12 +114,12 @@ func (m *Metrics) text() []byte {
 	}
 	m.mu.Unlock()
 	var p page
-	for _, f := range tally.Figures {
+	for _, f := range collector.Metrics {
 		name := "interlock_" + strings.ReplaceAll(f.Name, ".", "_")
 		switch {
 		case f.Unit == "s":
 			name += "_seconds"
-		case f.Kind == tally.Counter:
+		case f.Kind == collector.Counter:
 			name += "_total"
 		}
 		var blocks []string
@@ -129,12 +129,12 @@ func (m *Metrics) text() []byte {
 			}
 		}
 		for at, n := range counters {
-			if at.Figure == f {
+			if at.Metric == f {
 				blocks = append(blocks, line(name, labels(at.Labels, at.outcome), n))
 			}
 		}
 		for at, h := range histograms {
-			if at.Figure == f {
+			if at.Metric == f {
 				blocks = append(blocks, h.lines(name, labels(at.Labels, at.outcome)))
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/interlock-go/interlock/internal/tally"
+	"github.com/interlock-go/interlock/internal/collector"
 )
 
 // page is text in the format of Prometheus.
@@ -27,8 +27,8 @@ func (h *histogram) lines(name, labels string) string {
 	for i, n := range h.buckets {
 		all += n
 		le := "+Inf"
-		if i < len(tally.Buckets) {
-			le = strconv.FormatFloat(tally.Buckets[i], 'g', -1, 64)
+		if i < len(collector.Buckets) {
+			le = strconv.FormatFloat(collector.Buckets[i], 'g', -1, 64)
 		}
 		b.WriteString(line(name+"_bucket", join(labels, label("le", le)), float64(all)))
 	}
@@ -43,7 +43,7 @@ func line(name, labels string, value float64) string {
 }
 
 // labels leaves out empty ones, which are the same to Prometheus.
-func labels(l tally.Labels, outcome string) string {
+func labels(l collector.Labels, outcome string) string {
 	return join(label("backend", l.Backend), label("kind", l.Kind), label("name", l.Name), label("outcome", outcome))
 }
 

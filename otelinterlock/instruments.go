@@ -11,24 +11,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/tally"
+	"github.com/interlock-go/interlock/internal/collector"
 )
 
 type instruments struct {
-	tally        *tally.Tally
+	collector    *collector.Collector
 	named        bool
 	tracer       trace.Tracer
 	registration metric.Registration
 
-	counted map[*tally.Figure]count
-	seen    map[*tally.Figure]see
+	counted map[*collector.Metric]count
+	seen    map[*collector.Metric]see
 
 	sets sync.Map // by set, measurement options
 }
 
 // set is what a measurement is told apart by.
 type set struct {
-	tally.Labels
+	collector.Labels
 	outcome string
 }
 
@@ -38,15 +38,15 @@ type (
 )
 
 func (i *instruments) make(m metric.Meter) {
-	i.counted, i.seen = map[*tally.Figure]count{}, map[*tally.Figure]see{}
+	i.counted, i.seen = map[*collector.Metric]count{}, map[*collector.Metric]see{}
 	var all []metric.Observable
-	for _, f := range tally.Figures {
+	for _, f := range collector.Metrics {
 		name, unit, help := "interlock."+f.Name, metric.WithUnit(f.Unit), metric.WithDescription(f.Help)
 		switch {
-		case f.Kind == tally.Histogram:
-			h := made(m.Float64Histogram(name, unit, help, metric.WithExplicitBucketBoundaries(tally.Buckets...)))
+		case f.Kind == collector.Histogram:
+			h := made(m.Float64Histogram(name, unit, help, metric.WithExplicitBucketBoundaries(collector.Buckets...)))
 			i.counted[f] = func(ctx context.Context, by float64, of metric.MeasurementOption) { h.Record(ctx, by, of) }
-		case f.Kind == tally.Counter:
+		case f.Kind == collector.Counter:
 			c := made(m.Int64Counter(name, unit, help))
 			i.counted[f] = func(ctx context.Context, by float64, of metric.MeasurementOption) { c.Add(ctx, int64(by), of) }
 		case f.Unit == "s":
@@ -75,7 +75,7 @@ func (i *instruments) unregister() {
 }
 
 func (i *instruments) gauges(_ context.Context, o metric.Observer) error {
-	for _, g := range i.tally.Gauges() {
+	for _, g := range i.collector.Gauges() {
 		of := metric.WithAttributes(attributes(g.Labels, "", "")...)
 		for f, see := range i.seen {
 			see(o, f.Of(g), of)
@@ -85,7 +85,7 @@ func (i *instruments) gauges(_ context.Context, o metric.Observer) error {
 }
 
 // attributes leaves out what is not known. In spans they have a prefix, since they stand beside others.
-func attributes(l tally.Labels, outcome, prefix string) (all []attribute.KeyValue) {
+func attributes(l collector.Labels, outcome, prefix string) (all []attribute.KeyValue) {
 	for _, a := range [...]struct{ key, value string }{
 		{"backend", l.Backend}, {"kind", l.Kind}, {"name", l.Name}, {"outcome", outcome},
 	} {
@@ -96,7 +96,7 @@ func attributes(l tally.Labels, outcome, prefix string) (all []attribute.KeyValu
 	return all
 }
 
-func (i *instruments) of(l tally.Labels, outcome string) metric.MeasurementOption {
+func (i *instruments) of(l collector.Labels, outcome string) metric.MeasurementOption {
 	at := set{l, outcome}
 	option, known := i.sets.Load(at)
 	if !known {
@@ -107,13 +107,15 @@ func (i *instruments) of(l tally.Labels, outcome string) metric.MeasurementOptio
 
 // measure counts an item.
 func (i *instruments) measure(it item) {
-	it.Counts(func(f *tally.Figure, outcome string, by float64) { i.counted[f](it.ctx, by, i.of(it.Labels, outcome)) })
+	it.Counts(func(f *collector.Metric, outcome string, by float64) {
+		i.counted[f](it.ctx, by, i.of(it.Labels, outcome))
+	})
 }
 
 // start makes the span of an acquire or a lease that is over.
 func (i *instruments) start(it item) trace.Span {
 	name := "interlock.acquire"
-	if it.What == tally.Hold {
+	if it.What == collector.Hold {
 		name = "interlock.hold"
 	}
 	_, span := i.tracer.Start(it.ctx, name, trace.WithTimestamp(it.Event.Time.Add(-max(0, it.Change.Took))))
@@ -132,7 +134,7 @@ func (i *instruments) end(it item) {
 	if !it.Waits.IsZero() {
 		span.AddEvent(string(interlock.EventWaiting), trace.WithTimestamp(it.Waits))
 	}
-	if it.Failed() && it.Outcome != "busy" || it.Outcome == tally.Lost {
+	if it.Failed() && it.Outcome != "busy" || it.Outcome == collector.Lost {
 		span.SetAttributes(attribute.String("error.type", it.Outcome))
 		span.SetStatus(codes.Error, it.Outcome)
 		if i.named && it.Err != nil {

@@ -24,7 +24,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/tally"
+	"github.com/interlock-go/interlock/internal/collector"
 )
 
 const scope = "github.com/interlock-go/interlock/otelinterlock"
@@ -65,16 +65,16 @@ func Instrument(opts ...Option) (instrument interlock.ClientOption, stop func(ct
 	for _, o := range opts {
 		o(&c)
 	}
-	i := &instruments{tally: tally.New(c.names, c.backend), named: c.names != nil, tracer: c.tracers.Tracer(scope)}
+	i := &instruments{collector: collector.New(c.names, c.backend), named: c.names != nil, tracer: c.tracers.Tracer(scope)}
 	guarded(func() { i.make(c.meters.Meter(scope)) })
 	q := &queue{do: i.end}
 	observe := func(ctx context.Context, e interlock.Event) {
-		it := item{ctx: context.WithoutCancel(ctx), Event: e, Change: i.tally.Add(ctx, e)}
-		if it.What == tally.Nothing && !it.First {
+		it := item{ctx: context.WithoutCancel(ctx), Event: e, Change: i.collector.Add(ctx, e)}
+		if it.What == collector.Nothing && !it.First {
 			return
 		}
 		guarded(func() { i.measure(it) })
-		if it.What == tally.Acquire || it.What == tally.Hold {
+		if it.What == collector.Acquire || it.What == collector.Hold {
 			guarded(func() { it.span = i.start(it) })
 		}
 		if it.span != nil && it.span.IsRecording() {

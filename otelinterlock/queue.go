@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/tally"
+	"github.com/interlock-go/interlock/internal/collector"
 )
 
 // item is an event, and what it has changed.
@@ -19,7 +19,7 @@ type item struct {
 	ctx  context.Context
 	span trace.Span // of what has ended; nil if nothing has
 	interlock.Event
-	tally.Change
+	collector.Change
 }
 
 // queue has items done in their order by a goroutine that is there while there are any.

@@ -1,6 +1,6 @@
-// Package tally makes figures of the events of clients: who waits and who holds, since when, and what each acquire and
+// Package collector makes metrics of the events of clients: who waits and who holds, since when, and what each acquire and
 // each lease has come to. Packages metrics and otelinterlock show them.
-package tally
+package collector
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const (
 // Buckets are the bounds of histograms, in seconds.
 var Buckets = []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 1800, 7200}
 
-// Labels are what figures are told apart by.
+// Labels are what metrics are told apart by.
 type Labels struct {
 	Backend string
 	Kind    string // of the lock
@@ -58,8 +58,8 @@ type Change struct {
 	First     bool          // these labels are new
 }
 
-// Counts calls add for each figure that changes: with the seconds of a histogram, or with what a counter grows by.
-func (c Change) Counts(add func(f *Figure, outcome string, by float64)) {
+// Counts calls add for each metric that changes: with the seconds of a histogram, or with what a counter grows by.
+func (c Change) Counts(add func(f *Metric, outcome string, by float64)) {
 	if c.First { // else the first one does not count as an increase
 		add(losses, "", 0)
 		add(overruns, "", 0)
@@ -91,8 +91,8 @@ func (c Change) Failed() bool {
 	return c.What == Acquire && c.Outcome != Acquired && c.Outcome != Handed
 }
 
-// Tally counts. Its methods may be called concurrently.
-type Tally struct {
+// Collector counts. Its methods may be called concurrently.
+type Collector struct {
 	names   func(string) string
 	backend string
 
@@ -109,10 +109,10 @@ type begun struct {
 	since time.Time
 }
 
-// New makes a tally. Names makes what is shown of the name of a lock; nil shows none. Backend is for clients that
+// New makes a collector. Names makes what is shown of the name of a lock; nil shows none. Backend is for clients that
 // do not know theirs.
-func New(names func(string) string, backend string) *Tally {
-	return &Tally{
+func New(names func(string) string, backend string) *Collector {
+	return &Collector{
 		names: names, backend: backend,
 		waiting: map[uint64]begun{}, holding: map[uint64]begun{}, late: map[uint64]bool{},
 		shown: map[string]bool{}, known: map[Labels]bool{},
@@ -120,7 +120,7 @@ func New(names func(string) string, backend string) *Tally {
 }
 
 // Add counts an event.
-func (t *Tally) Add(ctx context.Context, e interlock.Event) (c Change) {
+func (t *Collector) Add(ctx context.Context, e interlock.Event) (c Change) {
 	c = Change{Labels: Labels{Backend: cmp.Or(e.Backend, t.backend), Kind: e.LockKind}, Took: e.Took, Exchanges: e.Exchanges}
 	name := t.name(e)
 	t.mu.Lock()
@@ -166,7 +166,7 @@ func (t *Tally) Add(ctx context.Context, e interlock.Event) (c Change) {
 }
 
 // name is what is shown of a lock's name. A function of the user that panics does no harm.
-func (t *Tally) name(e interlock.Event) (name string) {
+func (t *Collector) name(e interlock.Event) (name string) {
 	if t.names == nil || e.ID == 0 {
 		return ""
 	}
@@ -179,7 +179,7 @@ func (t *Tally) name(e interlock.Event) (name string) {
 }
 
 // bounded is called with t.mu held.
-func (t *Tally) bounded(name string) string {
+func (t *Collector) bounded(name string) string {
 	switch {
 	case name == "" || t.shown[name]:
 		return name
@@ -224,7 +224,7 @@ type Gauge struct {
 }
 
 // Gauges has one for all labels that there were, in no order.
-func (t *Tally) Gauges() []Gauge {
+func (t *Collector) Gauges() []Gauge {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
