@@ -32,6 +32,9 @@ const usage = `usage:
 
 func main() {
 	worker.Main()
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		world.Apart()
+	}
 	if len(os.Args) < 2 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
@@ -94,6 +97,9 @@ func runAll(args []string) error {
 		for _, k := range world.Kinds() {
 			names = append(names, k.Name)
 		}
+	}
+	for _, text := range fault.Missing() {
+		fmt.Fprintln(os.Stderr, "lab:", text)
 	}
 	base := *dir
 	if base == "" {
@@ -234,5 +240,8 @@ func list() {
 	fmt.Println("faults")
 	for _, f := range fault.All {
 		fmt.Printf("  %-14s %s\n", f.Name, f.About)
+	}
+	for _, text := range fault.Missing() {
+		fmt.Println("  on this machine", text)
 	}
 }

@@ -223,9 +223,8 @@ func (j *judge) disturbances() {
 			j.faults = append(j.faults, disturbance{
 				from: e.T, to: j.end, worker: e.Object, loses: e.Loses, mixes: e.Mixes, number: e.N, kind: e.Op,
 			})
-			if e.Op == "kill" {
-				j.killed[e.Worker] = e.T
-			}
+		case history.Killed:
+			j.killed[e.Worker] = e.T
 		case history.Heal:
 			if f, ok := open[e.N]; ok {
 				j.faults[f].to = e.T

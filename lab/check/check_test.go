@@ -145,7 +145,7 @@ func TestVerdicts(t *testing.T) {
 			s.add(0, 1, 1, history.Event{Kind: history.Invoke, Op: "acquire", Object: "a", Cap: 1}).add(9, 1, 2, history.Event{})
 		}, []string{check.Waiters}},
 		{"a waiter was killed", func(s *story) {
-			s.add(0, 1, 1, history.Event{Kind: history.Invoke, Op: "acquire", Object: "a", Cap: 1}).add(9, 1, 0, history.Event{Kind: history.Fault, Op: "kill"})
+			s.add(0, 1, 1, history.Event{Kind: history.Invoke, Op: "acquire", Object: "a", Cap: 1}).add(9, 1, 0, history.Event{Kind: history.Killed})
 		}, nil},
 		{"a waiter waits for long, undisturbed", func(s *story) {
 			s.mutex(1, 1, 5, 0, 9000, 9001).release(1, 1, 9001, 9002).fault(1, "server-stop", "", false, 100, 200)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -21,7 +22,8 @@ type Client interface {
 	Pid() int
 	Pause() error
 	Resume() error
-	Replace() error // kills it, and starts another one in its place
+	Kill()
+	Replace(repeats bool) error // kills it, and starts another one in its place
 	Busy(time.Duration)
 }
 
@@ -29,8 +31,9 @@ type Client interface {
 type Stage struct {
 	*world.World
 	*rand.Rand
-	Clients []Client
-	Admin   interlock.Admin
+	Clients []Client // of this lane
+	All     []Client
+	Admin   func() interlock.Admin
 }
 
 // Begun is a fault that goes on.
@@ -49,12 +52,14 @@ type Fault struct {
 	All         func(s *Stage) Begun
 	Loses       func(w *world.World) bool // nil: never
 	Harmless    bool                      // no lease may be lost by it
+	Needs       func() error              // why this machine cannot do it; nil: each can
 }
 
 func always(*world.World) bool         { return true }
 func linked(w *world.World) bool       { return len(w.Links) > 0 && w.Links[0].Client >= 0 }
 func served(w *world.World) bool       { return len(w.Servers) > 0 }
 func led(w *world.World) bool          { return w.Leader != nil }
+func disk(w *world.World) bool         { return w.Disk != nil }
 func asynchronous(w *world.World) bool { return w.Loses }
 
 // upTo is a time for which a fault goes on: mostly short, at times longer than a lease.
@@ -97,7 +102,7 @@ func (s *Stage) silence(all []world.Link) (what string, end func()) {
 // All are the faults that every backend can have.
 var All = []Fault{
 	{Name: "kill", About: "SIGKILL of a client", Applies: always, Client: func(_ *Stage, c Client) Begun {
-		if err := c.Replace(); err != nil {
+		if err := c.Replace(false); err != nil {
 			panic(err)
 		}
 		return Begun{What: "killed"}
@@ -114,6 +119,23 @@ var All = []Fault{
 			c.Busy(d)
 			return Begun{"busy", func() {}, d}
 		}, Harmless: true},
+	{Name: "throttled", About: "a client whose goroutines want more than its cgroup lets them have: a fifth of a processor",
+		Rare: 2, Applies: always, Needs: throttles, Client: func(s *Stage, c Client) Begun {
+			d := s.upTo(1.5)
+			end, err := throttle(c.Pid())
+			if err != nil {
+				return Begun{What: err.Error()}
+			}
+			c.Busy(d)
+			return Begun{"a fifth", end, d}
+		}, Harmless: true},
+	{Name: "repeated", About: "SIGKILL of a client, and the network brings each request of the next one twice", Rare: 3,
+		Applies: func(w *world.World) bool { return served(w) && !w.Mixes }, Client: func(_ *Stage, c Client) Begun {
+			if err := c.Replace(true); err != nil {
+				panic(err)
+			}
+			return Begun{What: "replaced"}
+		}},
 	{Name: "clock", About: "the wall clock of a client is wrong by up to an hour", Rare: 2, Applies: always,
 		Client: func(s *Stage, c Client) Begun {
 			d := time.Duration(s.IntN(7200)-3600) * time.Second
@@ -150,11 +172,11 @@ var All = []Fault{
 			ctx, cancel := context.WithTimeout(context.Background(), s.TTL)
 			defer cancel()
 			name := []string{"mutex", "rw", "fenced", "election", "multi"}[s.IntN(5)] + "/all"
-			q, err := s.Admin.Queue(ctx, name)
+			q, err := s.Admin().Queue(ctx, name)
 			if err != nil || len(q.Holders) == 0 {
 				return Begun{What: "none holds " + name}
 			}
-			if err := s.Admin.Evict(ctx, name, q.Holders[0].ID, false); err != nil {
+			if err := s.Admin().Evict(ctx, name, q.Holders[0].ID, false); err != nil {
 				return Begun{What: "it had ended"}
 			}
 			return Begun{What: name}
@@ -187,6 +209,50 @@ var All = []Fault{
 			s.StepClock(d)
 			return Begun{d.String(), func() { s.StepClock(-d) }, s.upTo(2)}
 		}},
+	{Name: "disk-full", About: "the disk of all servers is full", Rare: 4, Applies: disk, Needs: world.Disks,
+		All: func(s *Stage) Begun {
+			free := s.Disk.Fill()
+			return Begun{"full", func() {
+				free()
+				s.start()
+			}, s.upTo(1)}
+		}},
+	{Name: "disk-frozen", About: "the disk of all servers takes no write", Rare: 3, Applies: disk, Needs: world.Disks,
+		All: func(s *Stage) Begun { return Begun{"frozen", s.Disk.Freeze(), s.upTo(1.5)} }},
+	{Name: "power", About: "all servers lose their power, and what their disk has not confirmed", Rare: 4, Applies: disk,
+		Needs: world.Disks, All: func(s *Stage) Begun {
+			s.Disk.Fail()
+			for _, server := range s.Servers {
+				server.Kill()
+			}
+			local := s.All
+			if served(s.World) {
+				local = nil // clients are on other machines
+			}
+			for _, c := range local {
+				c.Kill()
+			}
+			s.Disk.Return()
+			return Begun{"lost", func() {
+				s.start()
+				for _, c := range local {
+					if err := c.Replace(false); err != nil {
+						panic(err)
+					}
+				}
+			}, s.upTo(0.8)}
+		}},
+}
+
+// start starts the servers that have ended. Those of a group need each other.
+func (s *Stage) start() {
+	var all sync.WaitGroup
+	for _, server := range s.Servers {
+		if !server.Alive() {
+			all.Go(server.Restart)
+		}
+	}
+	all.Wait()
 }
 
 func (s *Stage) kill(server world.Server) Begun {
@@ -205,7 +271,7 @@ func (s *Stage) pause(server world.Server) Begun {
 // Of are the faults of a world, of these names; of none all.
 func Of(w *world.World, names []string) (all []Fault, err error) {
 	for _, f := range All {
-		if f.Applies(w) {
+		if f.Applies(w) && (f.Needs == nil || f.Needs() == nil) {
 			all = append(all, f)
 		}
 	}
@@ -222,6 +288,21 @@ func Of(w *world.World, names []string) (all []Fault, err error) {
 		err = fmt.Errorf("this backend has none of the faults %s: see lab list", strings.Join(names, ", "))
 	}
 	return all, err
+}
+
+// Missing says which faults this machine cannot do, and why.
+func Missing() (all []string) {
+	why := map[string][]string{}
+	for _, f := range All {
+		if f.Needs != nil && f.Needs() != nil {
+			text := f.Needs().Error()
+			why[text] = append(why[text], f.Name)
+		}
+	}
+	for text, names := range why {
+		all = append(all, fmt.Sprintf("without %s: %s", strings.Join(names, ", "), text))
+	}
+	return all
 }
 
 // Choose draws one.

@@ -40,6 +40,7 @@ const (
 
 	// Of the lab itself, which is worker 0.
 	Fault  = "fault"  // number N, of the kind Op, begins; Object is the worker that it concerns alone, if there is one
+	Killed = "killed" // Worker was
 	Heal   = "heal"   // it has ended
 	Accept = "accept" // the resource has taken the write of Value in the place of Ver, with Token; 0: unfenced
 	Refuse = "refuse" // the resource has refused the token

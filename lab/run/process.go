@@ -15,6 +15,7 @@ import (
 
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
+	"github.com/interlock-go/interlock/lab/history"
 	"github.com/interlock-go/interlock/lab/worker"
 )
 
@@ -26,6 +27,9 @@ type process struct {
 	proc   *testserver.Process
 	in     io.WriteCloser
 	errors lockedBuffer
+
+	mu      sync.Mutex // one after the other replaces it
+	repeats bool       // see worker.Task
 }
 
 type lockedBuffer struct {
@@ -56,7 +60,7 @@ func (p *process) start() error {
 	task, err := json.Marshal(worker.Task{
 		Worker: p.number, URL: p.r.URL(p.slot), Other: other, Seed: p.r.Seed, Goroutines: p.r.Goroutines,
 		Workloads: worker.Names(p.r.Options.Workloads, p.r.Cells,
-			p.r.Units), TTL: p.r.TTL, Dir: p.r.Dir, Broken: p.r.Broken, Library: p.r.Library, Mixes: p.r.Mixes,
+			p.r.Units), TTL: p.r.TTL, Dir: p.r.Dir, Broken: p.r.Broken, Library: p.r.Library, Mixes: p.r.Mixes, Repeats: p.repeats,
 	})
 	if err != nil {
 		return err
@@ -92,6 +96,12 @@ func (p *process) start() error {
 		return fmt.Errorf("worker %d: %w: %s", p.number, err, p.errors.String())
 	}
 	return nil
+}
+
+// Kill kills it, and writes that down.
+func (p *process) Kill() {
+	p.r.event(history.Event{Kind: history.Killed, Worker: p.number})
+	p.kill()
 }
 
 func (p *process) kill() {
@@ -132,8 +142,11 @@ func (p *process) Pause() error  { return p.proc.Pause() }
 func (p *process) Resume() error { return p.proc.Resume() }
 
 // Replace kills it, and starts another one.
-func (p *process) Replace() error {
-	p.kill()
+func (p *process) Replace(repeats bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Kill()
+	p.repeats = repeats
 	return p.start()
 }
 

@@ -66,6 +66,7 @@ type runner struct {
 	next    atomic.Int64 // numbers of workers
 	faults  atomic.Int64
 	other   string
+	admin   atomic.Pointer[interlock.Client] // of the lab
 }
 
 // Run runs.
@@ -138,10 +139,11 @@ func (r *runner) disturb() error {
 	if err != nil {
 		return err
 	}
-	defer admin.Close()
-	stage := &fault.Stage{World: r.World, Admin: admin.Admin()}
+	r.admin.Store(admin)
+	defer func() { r.admin.Load().Close() }()
+	stage := &fault.Stage{World: r.World, Admin: func() interlock.Admin { return r.admin.Load().Admin() }}
 	for _, p := range r.procs {
-		stage.Clients = append(stage.Clients, p)
+		stage.All = append(stage.All, p)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -161,6 +163,7 @@ func (r *runner) disturb() error {
 	for range lanes {
 		err = errors.Join(err, <-errs)
 	}
+	r.end()
 	return err
 }
 
@@ -177,6 +180,13 @@ func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string)
 		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > late) {
 			r.event(history.Event{Kind: history.Stall, D: max(took, late), Object: objects})
 		}
+		if err != nil && r.Disk != nil && objects == "" && len(r.Servers) == 0 { // the files may be those of another life
+			if next, err := interlock.Open(ctx, r.Direct, interlock.TTL(r.TTL)); err == nil {
+				r.admin.Store(next)
+				go c.Close()
+				c = next
+			}
+		}
 		time.Sleep(r.TTL / 20)
 	}
 }
@@ -190,7 +200,7 @@ func (r *runner) lane(lane int, stage *fault.Stage, all []fault.Fault, end time.
 	rnd := rand.New(rand.NewPCG(r.Seed, uint64(lane+1)))
 	s := *stage
 	s.Rand, s.Clients = rnd, nil
-	for i, c := range stage.Clients {
+	for i, c := range stage.All {
 		if i%(lanes-1) == lane {
 			s.Clients = append(s.Clients, c)
 		}
@@ -223,9 +233,6 @@ func (r *runner) play(s *fault.Stage, f fault.Fault) {
 	if f.Client != nil {
 		c := s.Clients[s.IntN(len(s.Clients))]
 		e.Object = fmt.Sprint(c.Number())
-		if f.Name == "kill" {
-			e.Worker = c.Number()
-		}
 		play = func(s *fault.Stage) fault.Begun { return f.Client(s, c) }
 	}
 	e.ID = e.Object
@@ -254,8 +261,8 @@ func (r *runner) goesOn() error {
 	return nil
 }
 
-// finish lets the workers end, and looks what they have left.
-func (r *runner) finish() {
+// end lets the workers end.
+func (r *runner) end() {
 	time.Sleep(cmp.Or(r.Settle, 2*r.TTL))
 	for _, p := range r.procs {
 		p.say("over")
@@ -269,6 +276,10 @@ func (r *runner) finish() {
 			r.left(fmt.Sprint("worker ", p.number), "it has ended with: %s", text)
 		}
 	}
+}
+
+// finish looks what they have left.
+func (r *runner) finish() {
 	counts, err := worker.CountEffects(filepath.Join(r.Dir, worker.Database))
 	if err != nil {
 		r.left("effects", "%v", err)

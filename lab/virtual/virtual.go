@@ -155,8 +155,8 @@ func disturb(o Options, all []*client, log *history.Log, now func() int64, start
 		e := history.Event{T: now(), Kind: history.Fault, Op: f.name, Object: fmt.Sprint(c.number), N: n,
 			Loses: f.name == "expire"}
 		if f.play == nil {
-			e.Worker = c.number
 			log.Write(e)
+			log.Write(history.Event{T: e.T, Kind: history.Killed, Worker: c.number})
 			c.kill()
 			if err := start(i); err != nil {
 				return err

@@ -38,6 +38,7 @@ type Task struct {
 	TTL        time.Duration
 	Dir        string // of the histories and the resource's socket
 	Mixes      bool   // see Env
+	Repeats    bool   // each request to the backend comes twice
 	Library    string // one of Libraries works instead of Interlock; "": none
 	Broken     string // the name of one of package broken; "": none
 }
@@ -97,6 +98,9 @@ func (t *Task) run() error {
 	client, err := t.open(ctx, t.URL)
 	if err != nil {
 		return err
+	}
+	if d, ok := client.Driver().(interface{ Repeat() }); ok && t.Repeats {
+		d.Repeat()
 	}
 	other := client
 	if t.Other != "" {

@@ -27,21 +27,21 @@ import (
 )
 
 var kinds = []Kind{
-	{"sqlite", "one SQLite file", startSQLite},
-	{"file", "a folder of lock files", startFile},
-	{"redis", "one server of Redis, which waits for its disk", startRedis},
-	{"sentinel", "a master and a replica of Redis, watched by three Sentinels", startSentinel},
-	{"cluster", "a Redis Cluster of three masters, each with a replica", startCluster},
-	{"zookeeper", "one server of ZooKeeper", startZooKeeper},
-	{"ensemble", "three servers of ZooKeeper", startEnsemble},
-	{"etcd", "one member of etcd", startEtcd},
-	{"etcd3", "three members of etcd", startEtcd3},
-	{"postgres", "one server of PostgreSQL, with unlogged tables", startPostgres},
-	{"standby", "PostgreSQL with a standby, which takes over once", startStandby},
-	{"mariadb", "one server of MariaDB", startMariaDB},
-	{"replica", "MariaDB with a replica, which takes over once", startReplica},
-	{"quorum3", "a quorum of three servers of Redis", startQuorum(3)},
-	{"quorum5", "a quorum of five servers of Redis", startQuorum(5)},
+	{"sqlite", "one SQLite file", startSQLite, true},
+	{"file", "a folder of lock files", startFile, true},
+	{"redis", "one server of Redis, which waits for its disk", startRedis, true},
+	{"sentinel", "a master and a replica of Redis, watched by three Sentinels", startSentinel, false},
+	{"cluster", "a Redis Cluster of three masters, each with a replica", startCluster, false},
+	{"zookeeper", "one server of ZooKeeper", startZooKeeper, true},
+	{"ensemble", "three servers of ZooKeeper", startEnsemble, true},
+	{"etcd", "one member of etcd", startEtcd, true},
+	{"etcd3", "three members of etcd", startEtcd3, true},
+	{"postgres", "one server of PostgreSQL, with unlogged tables", startPostgres, true},
+	{"standby", "PostgreSQL with a standby, which takes over once", startStandby, false},
+	{"mariadb", "one server of MariaDB", startMariaDB, true},
+	{"replica", "MariaDB with a replica, which takes over once", startReplica, false},
+	{"quorum3", "a quorum of three servers of Redis", startQuorum(3), true},
+	{"quorum5", "a quorum of five servers of Redis", startQuorum(5), true},
 }
 
 func startSQLite(w *World, t testing.TB) {
@@ -110,7 +110,7 @@ func startCluster(w *World, t testing.TB) {
 }
 
 func startZooKeeper(w *World, t testing.TB) {
-	s := zktest.Start(t)
+	s := zktest.Start(t, zktest.Durable())
 	w.Servers = []Server{s}
 	w.through([]string{s.Addr}, "zk://%s/lab")
 	w.Left = func() []string {
@@ -122,7 +122,7 @@ func startZooKeeper(w *World, t testing.TB) {
 }
 
 func startEnsemble(w *World, t testing.TB) {
-	e := zktest.StartEnsemble(t, 3)
+	e := zktest.StartEnsemble(t, 3, zktest.Durable())
 	w.Servers = servers(e.Servers)
 	w.through(e.Addrs(), "zk://%s/lab")
 	w.Leader = func() Server { return e.Leader() }
@@ -179,7 +179,7 @@ func startEtcd3(w *World, t testing.TB) {
 }
 
 func startPostgres(w *World, t testing.TB) {
-	s := pgtest.Start(t, pgtest.FakeTime())
+	s := pgtest.Start(t, pgtest.Durable(), pgtest.FakeTime())
 	w.Servers = []Server{s}
 	w.through([]string{s.Addr}, strings.Replace(s.URL(), s.Addr, "%s", 1))
 	w.StepClock = s.StepClock
@@ -213,7 +213,7 @@ func (w *World) once(name string, loses bool, do func() (next Server)) Special {
 }
 
 func startMariaDB(w *World, t testing.TB) {
-	s := mysqltest.Start(t)
+	s := mysqltest.Start(t, mysqltest.Synced())
 	w.Servers = []Server{s}
 	w.through([]string{s.Addr}, strings.Replace(s.URL(), s.Addr, "%s", 1))
 	w.Special = []Special{{"connections", false, func() func() { s.KillConnections("user = 'app'"); return nil }}}

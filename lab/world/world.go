@@ -3,6 +3,7 @@
 package world
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -64,6 +65,9 @@ type World struct {
 
 	Cells, Units bool // it has values, and semaphores
 
+	// Disk is where the servers, or the files, keep all that they have; nil: not alone on one.
+	Disk *Disk
+
 	t     *bench
 	delay []*atomic.Int64
 }
@@ -76,13 +80,19 @@ type Special struct {
 }
 
 // Close ends all servers.
-func (w *World) Close() { w.t.close() }
+func (w *World) Close() {
+	w.t.close()
+	if w.Disk != nil {
+		_ = errors.Join(command("umount", "-l", w.Disk.dir), os.Remove(w.Disk.image))
+	}
+}
 
 // A Kind makes worlds.
 type Kind struct {
 	Name  string
 	About string
 	start func(w *World, t testing.TB)
+	disk  bool // it can have one that fails
 }
 
 // Kinds are all backends that can be tested.
@@ -109,7 +119,16 @@ func Start(name, dir string, clients int) (w *World, err error) {
 			err = fmt.Errorf("start %s: %v", name, r)
 		}
 	}()
+	if kinds[i].disk && os.Getenv(own) != "" {
+		if w.Disk, err = newDisk(dir); err != nil {
+			return nil, err
+		}
+		w.t.dir = w.Disk.dir
+	}
 	kinds[i].start(w, w.t)
+	if w.Disk != nil {
+		must(command("sync", "-f", w.Disk.dir)) // what was made before a server ran
+	}
 	return w, nil
 }
 
