@@ -205,6 +205,67 @@ var _ = rules.Add(rule{Name: "Snapshots", Says: []string{
 	}
 })
 
+var _ = rules.Add(rule{Name: "ATicketThatChangesIsShown", Across: true, Says: []string{
+	"Queue is a snapshot of a queue, its members in the order of Join.",
+	"A ticket that does not stand: ErrGone.",
+}}, func(t *trial) {
+	a, b := t.client(), t.driver()
+	a.beat()
+	r := permits("q", 1000, 1000)
+	held := a.hold(r)
+	units, hold := r.Units, 10*limit
+	change := func() error {
+		units--
+		return a.Shrink(t.Ctx, held, units)
+	}
+	if t.fixes() {
+		change = func() error {
+			hold += time.Second
+			return a.Keep(t.Ctx, held, hold)
+		}
+	}
+	looks := map[string]func() error{
+		"Follow": func() error {
+			q, err := b.Follow(t.Ctx, "q", "")
+			if err == nil && len(q.Members) != 1 {
+				err = fmt.Errorf("the ticket stands, and the queue has %+v", q)
+			}
+			return err
+		},
+		"Queues": func() error {
+			for q, err := range b.Queues(t.Ctx, "q") {
+				if err != nil || len(q.Members) == 1 {
+					return err
+				}
+			}
+			return errors.New("the queue of the ticket is not there")
+		},
+		"Ask": func() error { return b.Ask(t.Ctx, "q", held.ID, driver.Revoke) },
+	}
+	for what, look := range looks {
+		n := t.size(100, 20)
+		stop := make(chan struct{})
+		changing := t.Done(func() error {
+			for ; ; <-time.After(rand.N(time.Millisecond)) {
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+				if err := change(); err != nil || units == 1 {
+					return err
+				}
+			}
+		})
+		for range n {
+			time.Sleep(rand.N(2 * time.Millisecond)) // so that each of the two can pass the other
+			t.OK(look(), "%s of a ticket that changes", what)
+		}
+		close(stop)
+		t.OK(<-changing, "a change")
+	}
+})
+
 // A driver may look by itself now and then, for news that was lost. That is not what "as
 // soon as" means: here it has to be told. A busy machine may be slow once, and so each
 // change is made a few times.

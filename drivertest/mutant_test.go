@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,8 @@ type notes struct {
 	owner  map[string]*brokenSession
 	last   map[string]string
 	number int
+
+	changing atomic.Bool // a ticket, just now
 }
 
 func newNotes() *notes {

@@ -514,6 +514,19 @@ var mutants = []struct {
 	{"Join proves from its answer", "LateAnswers", mutant{join: joined(func(s *brokenSession, tk *driver.Ticket) { tk.Proof = s.d.Now() })}},
 	{"Renew proves from its answer", "LateAnswers", mutant{renew: renewed(func(s *brokenSession, r *driver.Renewed) { r.Proof = s.d.Now() })}},
 	{"Await proves from the news", "LateAnswers", mutant{await: awaited(func(s *brokenSession, got *driver.Ticket) { got.Proof = s.d.Now() })}},
+	{"a ticket that is being changed is not shown", "ATicketThatChangesIsShown", mutant{
+		keep: func(s *brokenSession, ctx context.Context, t driver.Ticket, d time.Duration) error {
+			s.n.changing.Store(true)
+			defer s.n.changing.Store(false)
+			time.Sleep(time.Millisecond)
+			return s.Session.Keep(ctx, t, d)
+		},
+		follow: followed(func(d *broken, q *driver.Queue) {
+			if d.n.changing.Load() {
+				q.Members = nil
+			}
+		}),
+	}},
 	{"a snapshot is as young as its answer", "LateAnswers", mutant{follow: followed(func(d *broken, q *driver.Queue) { q.Read = d.Now() })}},
 	{"Renew does nothing", "RenewExtends RenewOfAWaitingTicket RenewOfAStray RenewSaysWhatBecame EvictionOfAHeldTicket", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) (answer []driver.Renewed, _ error) {

@@ -109,7 +109,7 @@ func (s *store) gone(ctx context.Context, o exchange.Session) error {
 // alterAny is alter for the ticket of anybody; nil if it does not stand. Without a session the whole queue is
 // looked through.
 func (s *store) alterAny(ctx context.Context, o exchange.Session, ref exchange.Ref, change func(t *ticket, p place) ([]clientv3.Op, error)) error {
-	for range attempts {
+	for range attempts * attempts {
 		var t *ticket
 		l := s.newLook(o, nil, false)
 		q := l.front(ref.Queue)

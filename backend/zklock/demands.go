@@ -101,7 +101,9 @@ func (s *session) readInbox(ctx context.Context) {
 func (s *store) Ask(ctx context.Context, name, id string, what driver.Demand) (bool, error) {
 	return false, s.with(ctx, func(ctx context.Context, l *link) error {
 		q := s.queue(name)
-		return certain(ctx, l, q, func() error { return s.ask(ctx, l, q, id, what) })
+		return certain(ctx, l, q, func() error {
+			return anew(func() error { return s.ask(ctx, l, q, id, what) })
+		})
 	})
 }
 
@@ -119,11 +121,8 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 	}
 	path := q.path + "/" + t.node
 	c, err := l.Get(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return driver.ErrGone
-	}
 	if err != nil {
-		return err
+		return stale(err)
 	}
 	p := f.Place(t)
 	switch remove := what == driver.Force || what == driver.Evict && !p.Held && !f.Perhaps(t); {
@@ -144,10 +143,10 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 			return err
 		}
 		_, err = l.Multi(ctx, append(ops, letters...)...)
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
-			return s.ask(ctx, l, q, id, what) // the line has changed
+		if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
+			return errStale // the line has changed
 		}
-		return err
+		return stale(err)
 	case what == driver.Evict && t.until != 0:
 		return s.evict(ctx, l, q, id)
 	}
@@ -156,10 +155,7 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 			return errDeaf
 		}
 		_, err := l.Set(ctx, path, []byte(revocation), -1)
-		if errors.Is(err, zk.ErrNoNode) {
-			return driver.ErrGone
-		}
-		return err
+		return stale(err)
 	}
 	// The line may be older than what other clients have seen: that the ticket stands
 	// is for the leader to say.
@@ -175,10 +171,10 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 		ops = append(ops, letters...)
 	}
 	_, err = l.Multi(ctx, ops...)
-	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
-		return s.ask(ctx, l, q, id, what) // the ticket has changed, or other letters have come
+	if errors.Is(err, zk.ErrBadVersion) {
+		return errStale // other letters have come
 	}
-	return err
+	return stale(err)
 }
 
 // errDeaf: kazoo does not look at the node of its lock. The data there are its own.

@@ -76,10 +76,11 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 		if t.isOld() {
 			return t.at.look(ctx)
 		}
-		if found, err := t.find(ctx); found || err != nil {
-			if err != nil {
-				return st, err
-			}
+		found := false
+		if err := anew(func() (err error) { found, err = t.find(ctx); return err }); err != nil {
+			return st, err
+		}
+		if found {
 			return t.at.look(ctx)
 		}
 	}
@@ -407,15 +408,12 @@ func (t *seat) find(ctx context.Context) (bool, error) {
 	}
 	path := t.q.path + "/" + key.node
 	c, err := s.l.Get(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, stale(err)
 	}
 	if c.Stat.EphemeralOwner != s.zk && key.until == 0 {
-		if err := s.l.Remove(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return false, err
+		if err := s.l.Remove(ctx, path); err != nil {
+			return false, stale(err)
 		}
 		return false, nil
 	}

@@ -29,7 +29,9 @@ func (s *session) leave(ctx context.Context, l exchange.Leave) error {
 	s.mu.Lock()
 	s.buried.Add(l.ID)
 	s.mu.Unlock()
-	return s.certain(ctx, q, func() error { return s.store.dismiss(ctx, s.l, q, l.ID, l.Clean) })
+	return s.certain(ctx, q, func() error {
+		return anew(func() error { return s.store.dismiss(ctx, s.l, q, l.ID, l.Clean) })
+	})
 }
 
 // Withdraw removes waiters, which leave no mark, in one transaction. It fails as a whole if one of its nodes is
@@ -143,18 +145,14 @@ func (s *store) dismiss(ctx context.Context, l *link, q *queue, id string, clean
 		return driver.ErrGone
 	}
 	c, err := l.Get(ctx, q.path+"/"+key.node)
-	if errors.Is(err, zk.ErrNoNode) || err == nil && !f.fixed(key, c) {
-		return driver.ErrGone
-	}
 	if err != nil {
-		return err
+		return stale(err)
+	}
+	if !f.fixed(key, c) {
+		return driver.ErrGone
 	}
 	p := f.Place(key)
-	err = s.takeLate(ctx, l, q, key, clean && p.Exclusive && len(p.Before) == 0, f.late(key), freshVersion)
-	if errors.Is(err, zk.ErrNoNode) {
-		return driver.ErrGone
-	}
-	return err
+	return stale(s.takeLate(ctx, l, q, key, clean && p.Exclusive && len(p.Before) == 0, f.late(key), freshVersion))
 }
 
 // fixed reports whether a ticket has a fixed end, or gets one as soon as its
@@ -453,7 +451,7 @@ func (s *store) keepOther(ctx context.Context, row exchange.Session, ref exchang
 
 // refix changes the end of a ticket that has one, of any session.
 func (s *store) refix(ctx context.Context, l *link, q *queue, id string, fixed time.Duration, change func(t *ticket, now int64, m meta)) error {
-	for range 5 {
+	return anew(func() error {
 		now, _, _, err := s.clock(ctx, l) // after this write the server is up to date
 		if err != nil {
 			return err
@@ -467,11 +465,8 @@ func (s *store) refix(ctx context.Context, l *link, q *queue, id string, fixed t
 			return driver.ErrGone
 		}
 		c, err := l.Get(ctx, q.path+"/"+key.node)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
 		if err != nil {
-			return err
+			return stale(err)
 		}
 		if !f.fixed(key, c) {
 			return driver.ErrGone
@@ -483,10 +478,6 @@ func (s *store) refix(ctx context.Context, l *link, q *queue, id string, fixed t
 		if next.node == key.node {
 			return nil
 		}
-		err = s.replace(ctx, l, q, key, next.node, succeed(c, 0, fixed, meta{}), zk.Persistent)
-		if !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-	return zk.ErrBadVersion
+		return stale(s.replace(ctx, l, q, key, next.node, succeed(c, 0, fixed, meta{}), zk.Persistent))
+	})
 }

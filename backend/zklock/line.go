@@ -55,18 +55,33 @@ type listing struct {
 // errStale: a list has to be read again.
 var errStale = errors.New("zookeeper: the list of tickets is older than the ticket")
 
-// read lists a queue, and settles it: it removes the tickets whose fixed end has passed, and a number of permits that
-// is over. It is ErrNoNode if the queue has no node.
-func (s *store) read(ctx context.Context, l *link, q *queue) (*listing, error) {
+// anew repeats a look at a list for as long as that is too old.
+func anew(look func() error) error {
 	for {
-		f, err := s.list(ctx, l, q, false)
-		if err == nil {
-			err = s.settle(ctx, l, q, f)
-		}
-		if !errors.Is(err, errStale) {
-			return f, err
+		if err := look(); !errors.Is(err, errStale) {
+			return err
 		}
 	}
+}
+
+// stale is the error of a request to a node that a list has. If that is gone, the ticket has left, or has another one.
+func stale(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return errStale
+	}
+	return err
+}
+
+// read lists a queue, and settles it: it removes the tickets whose fixed end has passed, and a number of permits that
+// is over. It is ErrNoNode if the queue has no node.
+func (s *store) read(ctx context.Context, l *link, q *queue) (f *listing, err error) {
+	err = anew(func() error {
+		if f, err = s.list(ctx, l, q, false); err != nil {
+			return err
+		}
+		return s.settle(ctx, l, q, f)
+	})
+	return f, err
 }
 
 func (s *store) list(ctx context.Context, l *link, q *queue, watch bool) (*listing, error) {
@@ -110,12 +125,8 @@ func (s *store) settle(ctx context.Context, l *link, q *queue, f *listing) error
 		if t.until == 0 || t.until > now {
 			continue
 		}
-		err := s.take(ctx, l, q, t, t.kept && f.NeedsAll(t) && ended == i, freshVersion)
-		if errors.Is(err, zk.ErrNoNode) {
-			return errStale // it may have got another end meanwhile
-		}
-		if err != nil {
-			return err
+		if err := stale(s.take(ctx, l, q, t, t.kept && f.NeedsAll(t) && ended == i, freshVersion)); err != nil {
+			return err // it may have got another end meanwhile
 		}
 		ended++
 	}

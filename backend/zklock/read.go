@@ -75,15 +75,13 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (r e
 				return err
 			}
 		}
-		for range 5 { // a ticket in another layout may be on its way from one node to another
-			var found *listing
-			if found, err = s.lineup(ctx, l, q, f); err == nil {
+		err := anew(func() error {
+			found, err := s.lineup(ctx, l, q, f)
+			if err == nil {
 				r.Queue, err = s.members(ctx, l, q, found, true)
 			}
-			if err != nil || len(r.Members) == len(found.Keys) || !found.Keys[len(found.Keys)-1].aside {
-				break
-			}
-		}
+			return err
+		})
 		if err != nil && f.Mailbox != "" {
 			s.unfollow(f)
 		}
@@ -134,8 +132,9 @@ func (f *listing) version() string {
 // mostMembers bounds what is remembered of tickets.
 const mostMembers = 10_000
 
-// members reads the nodes of tickets. A token that is lost is 0, unless it may
-// be adopted, by which a ticket with a fixed end keeps its token.
+// members reads the nodes of tickets. A token that is lost is 0, unless it may be adopted, by which a ticket with a fixed
+// end keeps its token. It is errStale if the node of a ticket that stands has gone since the list was made: then that
+// has another one.
 func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adopted bool) (driver.Queue, error) {
 	found := driver.Queue{Name: q.name, Version: f.version()}
 	known := map[*ticket]member{}
@@ -173,6 +172,18 @@ func (s *store) members(ctx context.Context, l *link, q *queue, f *listing, adop
 		}
 	}
 	s.mu.Unlock()
+	if len(known) < len(f.Keys) {
+		now, err := s.readAll(ctx, l, q)
+		if err != nil {
+			return found, err
+		}
+		for _, t := range f.Keys {
+			_, there := known[t]
+			if _, stands := now.Find(t.ID); stands && !there && t.ID != "" {
+				return found, errStale
+			}
+		}
+	}
 	for _, t := range f.Keys {
 		m, there := known[t]
 		if !there {
@@ -253,13 +264,17 @@ func (s *store) List(ctx context.Context, prefix, from string) (queues []exchang
 		var wrong error
 		for _, name := range names {
 			q := s.queue(name)
-			f, err := s.readAll(ctx, l, q)
-			if err == nil && len(f.Keys) > 0 {
-				var found driver.Queue
-				if found, err = s.members(ctx, l, q, f, false); err == nil {
+			err := anew(func() error {
+				f, err := s.readAll(ctx, l, q)
+				if err != nil || len(f.Keys) == 0 {
+					return err
+				}
+				found, err := s.members(ctx, l, q, f, false)
+				if err == nil {
 					queues = append(queues, exchange.Snapshot{Queue: found})
 				}
-			}
+				return err
+			})
 			if err != nil && !errors.Is(err, zk.ErrNoAuth) && wrong == nil {
 				if wrong = err; !driver.IsPermanent(err) {
 					return err

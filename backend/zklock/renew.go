@@ -80,50 +80,55 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, found []exchange.Status) error {
 	lines := map[string]*listing{}
 	for _, i := range of {
-		ref := refs[i]
-		f := lines[ref.Queue]
-		if f == nil {
-			var err error
-			if f, err = s.store.readAny(ctx, s.l, s.store.queue(ref.Queue)); err != nil {
-				return err
+		err := anew(func() (err error) {
+			if lines[refs[i].Queue] == nil {
+				if lines[refs[i].Queue], err = s.store.readAny(ctx, s.l, s.store.queue(refs[i].Queue)); err != nil {
+					return err
+				}
 			}
-			lines[ref.Queue] = f
-		}
-		key, ok := f.Find(ref.ID)
-		t := s.seat(ref.ID)
-		switch {
-		case !ok:
-			if t != nil && t.q.name == ref.Queue {
-				s.mu.Lock()
-				t.forget()
-				s.mu.Unlock()
+			if found[i], err = s.other(ctx, refs[i], lines[refs[i].Queue]); errors.Is(err, errStale) {
+				delete(lines, refs[i].Queue)
 			}
-		case t != nil && t.q.name == ref.Queue:
-			s.mu.Lock()
-			t.key = key
-			s.mu.Unlock()
-			st, err := t.status(ctx, f.wanted(key))
-			if err != nil {
-				return err
-			}
-			found[i] = st
-		case key.until != 0:
-			c, err := s.l.Get(ctx, s.store.node(ref.Queue)+"/"+key.node)
-			if errors.Is(err, zk.ErrNoNode) {
-				continue // it has just left
-			}
-			now, sent, _, wrong := s.store.clock(ctx, s.l)
-			if err = errors.Join(err, wrong); err != nil {
-				return err
-			}
-			m, _ := decode(c.Data)
-			if m.Fixed == 0 { // by an earlier release
-				sent = min(sent, s.l.Proven())
-			}
-			found[i] = exchange.Status{State: exchange.Held, Fixed: true, Left: key.left(now), Hold: m.Fixed, Evicted: key.evicted, Sent: sent}
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// other sees from a list what became of one of these.
+func (s *session) other(ctx context.Context, ref exchange.Ref, f *listing) (st exchange.Status, err error) {
+	key, ok := f.Find(ref.ID)
+	t := s.seat(ref.ID)
+	own := t != nil && t.q.name == ref.Queue
+	switch {
+	case !ok && own:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		t.forget()
+	case ok && own:
+		s.mu.Lock()
+		t.key = key
+		s.mu.Unlock()
+		return t.status(ctx, f.wanted(key))
+	case ok && key.until != 0:
+		c, err := s.l.Get(ctx, s.store.node(ref.Queue)+"/"+key.node)
+		if err != nil {
+			return st, stale(err)
+		}
+		now, sent, _, err := s.store.clock(ctx, s.l)
+		if err != nil {
+			return st, err
+		}
+		m, _ := decode(c.Data)
+		if m.Fixed == 0 { // by an earlier release
+			sent = min(sent, s.l.Proven())
+		}
+		return exchange.Status{State: exchange.Held, Fixed: true, Left: key.left(now), Hold: m.Fixed, Evicted: key.evicted, Sent: sent}, nil
+	}
+	return st, nil
 }
 
 func (f *listing) wanted(t *ticket) bool {
