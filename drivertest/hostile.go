@@ -379,8 +379,20 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 			}
 			t.FatalIf(who == a && (err != nil || kept < len(well)), "%s: Renew keeps %+v, %v", damage.What, answer, err)
 		}
-		tk := b.hold(t.exclusive("another"))
-		b.leave(tk)
+		t.Parallel(6, func(i int) error { // which may go together
+			if i == 0 {
+				_, _ = b.Join(t.Ctx, nowait(t.exclusive(name)))
+				return nil
+			}
+			tk, err := b.Join(t.Ctx, nowait(t.exclusive(fmt.Sprintf("another-%d", i))))
+			if err != nil {
+				return fmt.Errorf("%s: Join of another name: %w", damage.What, err)
+			}
+			return b.Leave(t.Ctx, tk, true)
+		})
+		if _, err := c.driver.Load(t.Ctx, name); err != nil && !driver.IsPermanent(err) {
+			t.Errorf("%s: Load would be tried again, in vain: %v", damage.What, err)
+		}
 		seen := 0
 		listed := false
 		var failed error // which says, in the end, what could not be read

@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -56,5 +57,8 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (c d
 			}
 			return err
 		})
+	if err != nil && damaged(err) {
+		err = driver.Permanent(fmt.Errorf("mysql: what is kept of %q cannot be read: %w (DELETE FROM %s WHERE name = '%[1]s' forgets it)", name, err, s.sql("{p}cells")))
+	}
 	return c, err
 }

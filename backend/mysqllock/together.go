@@ -26,7 +26,7 @@ const (
 	q.granted = GREATEST(q.granted + 1, LEAST({now} DIV 10, {counted} - q.token_offset))
 WHERE q.name IN (%[1]s) AND q.tickets = 0 AND q.granted = q.last AND q.last + q.token_offset < {maxtoken} - 2
 	AND q.unclean = 0 AND q.watched = 0 AND q.slow <= {now} AND %[8]s > {now}`
-	shortTokens = `SELECT HEX(id), granted + token_offset FROM {p}queues WHERE tickets > 0 AND name IN (%s)`
+	shortTokens = `SELECT HEX(id), granted + token_offset FROM {p}queues WHERE tickets > 0 AND name IN (%s) AND id IN (%s)`
 
 	// The tickets that it has removed are the last ones in a variable. A server takes a variable for a constant that is
 	// not set in front of where it is read.
@@ -166,7 +166,7 @@ func (s *store) joinTogether(ctx context.Context, c *sql.Conn, l *together, answ
 	if made == 0 || err != nil {
 		return err
 	}
-	rows, err := c.QueryContext(ctx, fmt.Sprintf(s.sql(shortTokens), l.values()[0]))
+	rows, err := c.QueryContext(ctx, fmt.Sprintf(s.sql(shortTokens), l.values()[0], strings.Join(l.columns[3], ", ")))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -26,6 +27,9 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (dri
 		m, err = s.do(ctx, s.client.B().Hmget().Key(key).Field("version", "exists", "value").Build())
 	} else {
 		m, err = s.run(ctx, call{watchScript, []string{key, followers}, []string{member(f), micros(followFor)}})
+	}
+	if err != nil && illegible(err) {
+		err = driver.Permanent(fmt.Errorf("redis: what is kept of %q cannot be read: %w (this forgets it: redis-cli DEL %s)", name, err, key))
 	}
 	if err != nil {
 		return driver.Cell{}, err

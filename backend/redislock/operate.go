@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/clocktoken"
 )
 
 func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (unsettled bool, err error) {
@@ -36,6 +37,16 @@ func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unset
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
 	unsettled, err := s.change(ctx, raiseScript, queue, strconv.FormatUint(floor, 10))
 	s.settle(ctx, queue, unsettled)
+	return err
+}
+
+// RaiseAll waits for the clock, which tokens follow. Then nothing is above them that the clock has not passed: so a key
+// that is above all tokens, and cannot be read, goes.
+func (s *store) RaiseAll(ctx context.Context, floor uint64) error {
+	if err := clocktoken.Pass(ctx, floor, s.Clock); err != nil || s.high == "" {
+		return err
+	}
+	_, err := s.run(ctx, call{mendScript, []string{s.high}, nil})
 	return err
 }
 

@@ -51,7 +51,7 @@ func (s *store) queue(name string) *queue {
 func (q *queue) back() error {
 	keys := q.keys[1]
 	if len(q.keys) > 7 {
-		keys += " (or, if that is not there, " + q.keys[7] + ")"
+		keys += " (or, if that is not there, " + q.keys[7] + ", which raise-token --all mends)"
 	}
 	return driver.Permanent(fmt.Errorf("redis: %s cannot be read, so that the tokens of %q could go back (interlock admin raise-token NAME FLOOR writes it anew, with a FLOOR above all tokens that were granted)", keys, q.name))
 }

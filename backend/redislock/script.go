@@ -31,6 +31,9 @@ var (
 	watchScript     = readScript("watch")
 	noteScript      = readScript("format", "note")
 	highScript      = newScript("redis.call('GET', KEYS[1]) redis.call('GET', KEYS[2]) return 1")
+	mendScript      = newScript(`local high = redis.pcall('GET', KEYS[1])
+if high and not (type(high) == 'string' and string.match(high, '^%d+$') and tonumber(high) < 2 ^ 51) then redis.call('DEL', KEYS[1]) end
+return 1`)
 	echoScript      = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 )
 

@@ -39,6 +39,7 @@ type store struct {
 var _ exchange.Counter = (*store)(nil)
 var _ exchange.Traited = (*store)(nil)
 var _ exchange.Resizer = (*store)(nil)
+var _ exchange.Raiser = (*store)(nil)
 
 func newStore(client rueidis.Client, c *config) *store {
 	var id [12]byte
