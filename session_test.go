@@ -177,6 +177,22 @@ func TestWithoutASessionAcquireWaits(t *testing.T) {
 	}))
 }
 
+// An acquire whose time is over returns also while the session is over, and the next one is not open yet.
+func TestAnAcquireEndsInTimeWhileASessionOpens(t *testing.T) {
+	simulated(t, alone(func(t *testing.T, a member) {
+		open := a.faults().Before("Open", 0).Hang()
+		a.faults().Expire()
+		<-open.Reached()
+		began := time.Now()
+		brief, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := a.Mutex("m").Acquire(brief)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, interlock.ErrUnavailable)
+		within(t, began, 2*time.Second, "returned after")
+	}))
+}
+
 // Sessions may die at any moment, and calls may fail: two never hold, and
 // everybody is served.
 func TestSessionsThatDieUnderLoad(t *testing.T) {

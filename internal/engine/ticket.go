@@ -129,10 +129,10 @@ func (q *queue) ticketAs(r *Request, id string) *ticket {
 func (t *ticket) enroll(ctx context.Context, by Holder) error {
 	for {
 		sess, err := t.e.session(ctx, by)
-		if err == nil {
-			err = t.q.list(t, sess)
+		if err != nil {
+			return err // which may say that the last session is over
 		}
-		if !isSessionOver(err) {
+		if err := t.q.list(t, sess); !isSessionOver(err) {
 			return err
 		}
 	}
