@@ -34,7 +34,7 @@ var (
 	mendScript      = newScript(`local high = redis.pcall('GET', KEYS[1])
 if high and not (type(high) == 'string' and string.match(high, '^%d+$') and tonumber(high) < 2 ^ 51) then redis.call('DEL', KEYS[1]) end
 return 1`)
-	echoScript      = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
+	echoScript = newScript("return redis.call('PUBLISH', ARGV[1], ARGV[2])")
 )
 
 // script is sent by its hash, and in full when the server does not know it, which

@@ -144,7 +144,11 @@ func (s *store) raise(ctx context.Context, l *link, q *queue, floor, lost uint64
 		name, held, next := allQueues, now.Mzxid, now.Mzxid
 		if q != nil {
 			name = flat(q.name)
-			if held, next, err = s.heldBy(ctx, l, q, now.Mzxid); err != nil {
+			err := anew(func() (err error) {
+				held, next, err = s.heldBy(ctx, l, q, now.Mzxid)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -185,11 +189,8 @@ func (s *store) heldBy(ctx context.Context, l *link, q *queue, now int64) (held,
 	}
 	for _, t := range f.Keys {
 		c, err := l.Get(ctx, q.path+"/"+t.node)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, stale(err)
 		}
 		zxid := int64(joined(c))
 		if p := f.Place(t); !p.Held {
