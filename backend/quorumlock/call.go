@@ -96,15 +96,18 @@ func (t *ticket) lookAtLine(ctx context.Context) {
 			return
 		}
 		s.mu.Lock()
-		if q := &t.places[i]; err == nil && tk.Held && q.id == p.id && q.state == waiting {
+		switch q := &t.places[i]; {
+		case q.id != p.id:
+		case err != nil && t.state != left:
+			t.doubt(i, err)
+			t.poke()
+		case err == nil && tk.Held && q.state == waiting:
 			t.granted(i, tk)
 		}
 		s.mu.Unlock()
-		if err != nil {
-			t.doubtful(i, p.id, err)
-			return
+		if err == nil {
+			t.verify(i, p.id, p.life, d)
 		}
-		t.verify(i, p.id, p.life, d)
 	})
 	select {
 	case <-done:
@@ -369,12 +372,7 @@ func (s *session) Leave(ctx context.Context, tk driver.Ticket, clean bool) error
 		return at.Leave(ctx, tk, clean)
 	}, func(i int) { t.gone++; t.lost(i) })
 	s.mu.Lock()
-	rest := 0
-	for i := range t.places {
-		if t.isGranted(i) {
-			rest++
-		}
-	}
+	rest := t.count(place.counts)
 	switch {
 	case t.gone >= s.d.majority:
 		t.end(driver.ErrGone, clean)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // ticketOf finds the ID of the ticket that a place belongs to, and the ticket's own note. A place that no
@@ -107,7 +108,7 @@ func (d *Driver) merge(name string, queues []*part) driver.Queue {
 	slices.SortStableFunc(all, func(a, b *found) int {
 		switch {
 		case a.Held != b.Held:
-			return cmp.Compare(b2i(b.Held), b2i(a.Held))
+			return b2i(b.Held) - b2i(a.Held)
 		case a.Held: // it may have joined again at a member, behind others
 			return a.Since.Compare(b.Since)
 		}
@@ -193,6 +194,9 @@ func (d *Driver) read(ctx context.Context, queue string) (driver.Queue, []answer
 const again = 15 * time.Second
 
 func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
 	for {
 		q, all, err := d.read(ctx, queue)
 		switch {
@@ -203,9 +207,7 @@ func (d *Driver) Follow(ctx context.Context, queue, after string) (driver.Queue,
 		case err == nil && !same(q.Version, after):
 			return q, nil
 		case err != nil:
-			if wait(ctx, d, time.Second) != nil {
-				return driver.Queue{}, d.usable(ctx)
-			}
+			_ = backoff.Sleep(ctx, time.Second)
 			continue
 		}
 		d.untilChanged(ctx, queue, all)
@@ -225,7 +227,7 @@ func (d *Driver) untilChanged(ctx context.Context, queue string, all []answer[pa
 		calls++
 		d.background(func() {
 			if _, err := a.d.Follow(ctx, queue, a.got.Version); err != nil && ctx.Err() == nil {
-				_ = wait(ctx, d, time.Second)
+				_ = backoff.Sleep(ctx, time.Second)
 			}
 			told <- struct{}{}
 		})
@@ -233,21 +235,7 @@ func (d *Driver) untilChanged(ctx context.Context, queue string, all []answer[pa
 	select {
 	case <-told:
 	case <-ctx.Done():
-	case <-d.ctx.Done():
 	}
-}
-
-// wait is a pause.
-func wait(ctx context.Context, d *Driver, t time.Duration) error {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-	case <-d.ctx.Done():
-	}
-	return d.usable(ctx)
 }
 
 func (d *Driver) Queues(ctx context.Context, prefix string) iter.Seq2[driver.Queue, error] {

@@ -129,20 +129,21 @@ func ripensAt(ctx context.Context, d driver.Driver, o driver.SessionOptions, lif
 	if err != nil && !errors.Is(err, driver.ErrBusy) {
 		return false, err
 	}
-	_, err = d.Swap(ctx, driver.Swap{ID: newID(), Name: begunCell(life), Value: []byte("begun")})
+	return false, create(ctx, d, begunCell(life), "begun")
+}
+
+// create creates a cell, unless another client has.
+func create(ctx context.Context, d driver.Driver, name, value string) error {
+	_, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: name, Value: []byte(value)})
 	if errors.Is(err, driver.ErrConflict) {
-		err = nil // another has
+		return nil
 	}
-	return false, err
+	return err
 }
 
 // declareSound says to all clients that a life has lasted long enough.
 func declareSound(ctx context.Context, d driver.Driver, life string) error {
-	_, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: soundCell(life), Value: []byte("sound")})
-	if errors.Is(err, driver.ErrConflict) {
-		return nil // another has
-	}
-	return err
+	return create(ctx, d, soundCell(life), "sound")
 }
 
 // longestTTL reads the longest TTL of all members that answer. It is an error if a member that does not answer may be

@@ -15,10 +15,11 @@ import (
 
 // link is a session's standing with one member. One goroutine keeps it: it opens the session at the
 // member again whenever that is over, looks whether a member that was muted answers again, and finds out
-// when the member counts. All but the first line is guarded by session.mu.
+// when the member counts. All but the first lines is guarded by session.mu.
 type link struct {
 	s    *session
 	m    *member
+	i    int // of the member
 	wake chan struct{}
 
 	d       driver.Driver  // nil: not reached yet
@@ -76,12 +77,11 @@ func (l *link) over(at *driver.Opened) {
 		return
 	}
 	l.at, l.sound, l.muted = nil, false, false
-	i := slices.Index(l.s.links, l)
 	for _, t := range l.s.tickets {
-		switch p := &t.places[i]; {
+		switch p := &t.places[l.i]; {
 		case p.at != at, p.state == joining: // the answer of its Join is awaited
 		case p.state == waiting, p.state == granted && p.hold == 0:
-			t.lost(i)
+			t.lost(l.i)
 		}
 	}
 	l.fails(errors.New("it has given up the session"))
@@ -130,7 +130,7 @@ func (l *link) reopen() error {
 		return err
 	}
 	s.mu.Lock()
-	if s.isOver() {
+	if s.closed {
 		s.mu.Unlock()
 		_ = at.Close(ctx)
 		return driver.ErrSession
@@ -289,7 +289,7 @@ func (l *link) ripen(d driver.Driver, at *driver.Opened, life string, until driv
 		if !ripe {
 			return nil
 		}
-		return l.payIfOwed()
+		return l.pay()
 	case <-timer.C:
 	case <-s.ctx.Done():
 		return nil
@@ -351,17 +351,7 @@ func (l *link) owes(o debt) {
 	l.poke()
 }
 
-func (l *link) payIfOwed() error {
-	l.s.mu.Lock()
-	owed := len(l.owed) > 0
-	l.s.mu.Unlock()
-	if !owed {
-		return nil
-	}
-	return l.pay()
-}
-
-// pay gives back what is owed.
+// pay gives back what is owed, if anything is.
 func (l *link) pay() error {
 	s := l.s
 	for {
@@ -407,7 +397,7 @@ func (l *link) listen(at *driver.Opened) {
 			l.over(at)
 			gone = true
 		case err == nil:
-			s.signalled(l, sig)
+			s.signalled(sig)
 		}
 		s.mu.Unlock()
 		switch {

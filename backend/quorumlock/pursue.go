@@ -113,18 +113,15 @@ func (t *ticket) start(counting []*link) {
 	if good := slices.DeleteFunc(slices.Clone(counting), bad); len(good) >= t.s.d.majority {
 		counting = good
 	}
+	t.line = counting[0].i
 	for n, l := range counting {
-		i := slices.Index(t.s.links, l)
-		if n == 0 {
-			t.line = i
-		}
-		t.join(i, n > 0 || t.req.NoWait)
+		t.join(l.i, n > 0 || t.req.NoWait)
 	}
 }
 
 // hasFailed reports whether a call there has failed in this life of the member.
 func (t *ticket) hasFailed(l *link) bool {
-	p := &t.places[slices.Index(t.s.links, l)]
+	p := &t.places[l.i]
 	return p.err != nil && p.life == l.life
 }
 
@@ -179,10 +176,9 @@ func (t *ticket) win(counting []*link, now driver.Instant) (rest bool) {
 	s := t.s
 	got, open := 0, 0
 	for _, l := range counting {
-		i := slices.Index(s.links, l)
-		switch p := &t.places[i]; p.state {
+		switch t.places[l.i].state {
 		case untried:
-			t.join(i, true)
+			t.join(l.i, true)
 			open++
 		case joining:
 			open++
@@ -212,7 +208,8 @@ func (t *ticket) win(counting []*link, now driver.Instant) (rest bool) {
 		}
 		return false
 	}
-	return t.settle(now)
+	t.settle()
+	return false
 }
 
 // moveOn is called when too few members have granted a place: others hold the rest.
@@ -224,19 +221,15 @@ func (t *ticket) moveOn(counting []*link) (rest bool) {
 	}
 	line := s.links[t.line]
 	for _, l := range counting {
-		i := slices.Index(s.links, l)
-		if byLife(l, line) <= 0 || t.places[i].state != refused {
-			continue
-		}
-		if t.places[i].mismatch {
+		if p := &t.places[l.i]; byLife(l, line) <= 0 || p.state != refused || p.mismatch {
 			continue
 		}
 		t.leaveBehind(l)
-		t.line, t.answered = i, false
-		t.join(i, false)
+		t.line, t.answered = l.i, false
+		t.join(l.i, false)
 		return false
 	}
-	if n := t.mismatches(); n > 0 {
+	if t.mismatched() {
 		t.end(driver.ErrMismatch, true)
 		return false
 	}
@@ -246,12 +239,7 @@ func (t *ticket) moveOn(counting []*link) (rest bool) {
 
 // isRefused reports whether so many members refuse the ticket for good that there is no majority without them.
 func (t *ticket) isRefused() bool {
-	n := 0
-	for _, p := range t.places {
-		if p.err != nil && driver.IsPermanent(p.err) {
-			n++
-		}
-	}
+	n := t.count(func(p place) bool { return p.err != nil && driver.IsPermanent(p.err) })
 	return n > len(t.places)-t.s.d.majority
 }
 
@@ -264,25 +252,15 @@ func (t *ticket) tooFew() error {
 	return err
 }
 
-func (t *ticket) mismatches() (n int) {
-	for _, p := range t.places {
-		if p.mismatch {
-			n++
-		}
-	}
-	return n
+func (t *ticket) mismatched() bool {
+	return t.count(func(p place) bool { return p.mismatch }) > 0
 }
 
 // decline ends a try that did not get a majority: others hold it, or too few have answered.
 func (t *ticket) decline() {
-	failed := 0
-	for _, p := range t.places {
-		if p.err != nil {
-			failed++
-		}
-	}
+	failed := t.count(func(p place) bool { return p.err != nil })
 	switch {
-	case t.mismatches() > 0:
+	case t.mismatched():
 		t.end(driver.ErrMismatch, true)
 	case failed > 0 && len(t.s.counting()) < t.s.d.majority:
 		t.end(t.s.tooFew(), true)
@@ -300,7 +278,7 @@ var errTokens = driver.Permanent(errors.New("quorum: the tokens of this queue ar
 // that member has lost its data since: docs/quorum.md says what holds then. The
 // token of any other grant is the smallest, so that it is below that of each later exclusive grant without
 // further ado.
-func (t *ticket) settle(now driver.Instant) (rest bool) {
+func (t *ticket) settle() {
 	s := t.s
 	var most, least uint64
 	for _, p := range t.places {
@@ -313,7 +291,7 @@ func (t *ticket) settle(now driver.Instant) (rest bool) {
 	}
 	if most >= driver.MaxToken {
 		t.end(errTokens, true)
-		return false
+		return
 	}
 	token := least
 	if t.exclusive() {
@@ -338,12 +316,11 @@ func (t *ticket) settle(now driver.Instant) (rest bool) {
 		}
 	}
 	if ready < s.d.majority {
-		return false
+		return
 	}
 	t.state, t.token = held, token
 	for _, p := range t.places {
 		t.inherited = t.inherited || p.state == granted && p.inherited
 	}
 	t.tell()
-	return false
 }

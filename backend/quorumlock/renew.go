@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/interlock-go/interlock/driver"
@@ -193,12 +192,7 @@ func (s *session) fate(k driver.Ticket, t *ticket, round uint64, began driver.In
 		r.State = driver.Evicted
 		return r, true
 	}
-	kept := 0
-	for i := range t.places {
-		if t.isGranted(i) && t.places[i].renewed >= round {
-			kept++
-		}
-	}
+	kept := t.count(func(p place) bool { return p.counts() && p.renewed >= round })
 	t.restore() // also if a member is silent: its place may end before it answers
 	if kept < s.d.majority {
 		r.State, r.Why = driver.Unasked, s.notKept(t, round)
@@ -213,10 +207,10 @@ func (s *session) notKept(t *ticket, round uint64) error {
 	var why []string
 	for i, l := range s.links {
 		switch p := &t.places[i]; {
-		case t.isGranted(i) && p.renewed == round:
+		case p.counts() && p.renewed == round:
 		case !l.counts():
 			why = append(why, l.reason())
-		case t.isGranted(i):
+		case p.counts():
 			why = append(why, l.m.name+": it has not answered yet")
 		default:
 			why = append(why, l.m.name+": it has no place for the lock")
@@ -242,10 +236,10 @@ func (t *ticket) restore() {
 // rejoin has the tickets that are held join at a member that counts again, without waiting for a heartbeat: the
 // next member may fail. Where a join has failed in this life, the heartbeat tries again. s.mu is held.
 func (s *session) rejoin(l *link) {
-	i, now := slices.Index(s.links, l), s.d.now()
+	now := s.d.now()
 	for _, t := range s.tickets {
 		if t.state == held && !t.hasFailed(l) && t.standing(now) >= s.d.majority {
-			t.joinAlso(i)
+			t.joinAlso(l.i)
 		}
 	}
 }

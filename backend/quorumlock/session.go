@@ -61,8 +61,8 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 		s.owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
 	s.ctx, s.cancel = context.WithCancel(d.ctx)
-	for _, m := range d.members {
-		s.links = append(s.links, &link{s: s, m: m, wake: make(chan struct{}, 1)})
+	for i, m := range d.members {
+		s.links = append(s.links, &link{s: s, m: m, i: i, wake: make(chan struct{}, 1)})
 	}
 	for _, l := range s.links {
 		d.background(l.keep)
@@ -122,7 +122,7 @@ func (s *session) assemble(ctx context.Context) error {
 		}
 		news, why := s.news, s.tooFew()
 		s.mu.Unlock()
-		if enough && !s.mayStill() {
+		if enough {
 			return why
 		}
 		if counts >= s.d.majority && grace == nil {
@@ -155,27 +155,12 @@ func (s *session) settleAll() {
 	}
 }
 
-// mayStill reports false if fewer than a majority of members could be opened.
-func (s *session) mayStill() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	open := 0
-	for _, l := range s.links {
-		if l.at != nil {
-			open++
-		}
-	}
-	return open >= s.d.majority
-}
-
 // ttl is what was granted, or while Open has not returned what was asked for.
 func (s *session) ttl() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(s.granted, s.asked)
 }
-
-func (s *session) isOver() bool { return s.closed }
 
 // changed tells all who wait for links. s.mu is held.
 func (s *session) changed() {
@@ -235,7 +220,7 @@ func (s *session) usable(ctx context.Context) error {
 }
 
 // signalled passes on a signal of a member. s.mu is held.
-func (s *session) signalled(l *link, sig driver.Signal) {
+func (s *session) signalled(sig driver.Signal) {
 	if sig.Demand == driver.Doubt {
 		if len(s.counting()) < s.d.majority {
 			s.signals.Add(driver.Doubt, "", "")

@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,18 +133,14 @@ func (t *ticket) report() driver.Ticket {
 	return tk
 }
 
-// isGranted reports whether a place counts.
-func (t *ticket) isGranted(i int) bool {
-	p := &t.places[i]
-	return p.state == granted && p.verified
-}
+// counts reports whether a place is part of a majority.
+func (p place) counts() bool { return p.state == granted && p.verified }
 
 // proof is the time from which a majority guarantees the ticket.
 func (t *ticket) proof() driver.Instant {
 	var all []driver.Instant
-	for i := range t.places {
-		if t.isGranted(i) {
-			p := &t.places[i]
+	for _, p := range t.places {
+		if p.counts() {
 			all = append(all, p.proof.Add(min(0, t.s.span(p.hold)-t.s.span(t.hold))))
 		}
 	}
@@ -164,18 +161,23 @@ func (d *Driver) ofMajority(all []driver.Instant) driver.Instant {
 	if len(all) < d.majority {
 		return 0
 	}
-	slices.SortFunc(all, func(a, b driver.Instant) int { return int(max(-1, min(1, b-a))) })
+	slices.SortFunc(all, func(a, b driver.Instant) int { return cmp.Compare(b, a) })
 	return all[d.majority-1]
 }
 
-// standing counts the places that still hold.
-func (t *ticket) standing(now driver.Instant) (n int) {
-	for i, p := range t.places {
-		if t.isGranted(i) && now < max(p.end, p.proof.Add(t.s.span(p.hold))) {
+// count is how many places are as is says.
+func (t *ticket) count(is func(place) bool) (n int) {
+	for _, p := range t.places {
+		if is(p) {
 			n++
 		}
 	}
 	return n
+}
+
+// standing counts the places that still hold.
+func (t *ticket) standing(now driver.Instant) int {
+	return t.count(func(p place) bool { return p.counts() && now < max(p.end, p.proof.Add(t.s.span(p.hold))) })
 }
 
 // over ends the ticket without giving anything back. s.mu is held.
@@ -460,18 +462,7 @@ func (t *ticket) verify(i int, id, life string, d driver.Driver) {
 	t.poke()
 }
 
-// doubtful gives back a place at a member that has not answered.
-func (t *ticket) doubtful(i int, id string, err error) {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	if t.state == left || t.places[i].id != id {
-		return
-	}
-	t.doubt(i, err)
-	t.poke()
-}
-
-// doubt is called with s.mu held.
+// doubt gives back a place at a member that has not answered. s.mu is held.
 func (t *ticket) doubt(i int, err error) {
 	s, p := t.s, t.places[i]
 	if s.ctx.Err() == nil {
@@ -483,62 +474,55 @@ func (t *ticket) doubt(i int, err error) {
 
 // raise makes later tokens of a member larger than the ticket's. s.mu is held.
 func (t *ticket) raise(i int, floor uint64) {
-	s, l := t.s, t.s.links[i]
-	p := &t.places[i]
-	p.raising = true
-	id, d, at := p.id, l.d, p.at
-	s.d.background(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
-		defer cancel()
-		err := d.Raise(ctx, t.req.Queue, floor)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		p := &t.places[i]
-		if p.id != id {
-			return
-		}
+	t.places[i].raising = true
+	d := t.s.links[i].d
+	t.call(i, func(ctx context.Context, _ place) error { return d.Raise(ctx, t.req.Queue, floor) }, func(p *place, err error) {
 		p.raising = false
 		if err == nil {
 			p.floor = max(p.floor, floor)
-		} else if s.ctx.Err() == nil {
-			l.silent(at, err)
-			life := p.life
-			t.giveBack(i, !p.inherited)
-			t.places[i] = place{state: refused, err: fmt.Errorf("raise the tokens: %w", err), life: life}
+		} else if t.s.ctx.Err() == nil {
+			t.doubt(i, fmt.Errorf("raise the tokens: %w", err))
 		}
-		t.poke()
+	})
+}
+
+// call makes a call for a place in the background. If the place is still the same by then, done has the error, with s.mu
+// held.
+func (t *ticket) call(i int, make func(ctx context.Context, p place) error, done func(p *place, err error)) {
+	s, p := t.s, t.places[i]
+	s.d.background(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
+		defer cancel()
+		err := make(ctx, p)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if now := &t.places[i]; now.id == p.id {
+			done(now, err)
+			t.poke()
+		}
 	})
 }
 
 // fix has the fixed time of a place begin anew. s.mu is held.
 func (t *ticket) fix(i int, hold time.Duration) {
 	s, l := t.s, t.s.links[i]
-	p := &t.places[i]
-	p.fixing = true
-	id, at := p.id, p.at
-	s.d.background(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
-		defer cancel()
-		now := s.d.now()
-		err := at.Keep(ctx, driver.Ticket{ID: id, Queue: t.req.Queue}, hold)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		p := &t.places[i]
-		if p.id != id {
-			return
-		}
+	t.places[i].fixing = true
+	var sent driver.Instant
+	t.call(i, func(ctx context.Context, p place) error {
+		sent = s.d.now()
+		return p.at.Keep(ctx, driver.Ticket{ID: p.id, Queue: t.req.Queue}, hold)
+	}, func(p *place, err error) {
 		p.fixing = false
 		switch {
 		case err == nil:
-			p.proof, p.hold, p.fixed = max(p.proof, now), hold, true
+			p.proof, p.hold, p.fixed = max(p.proof, sent), hold, true
 		case errors.Is(err, driver.ErrGone):
 			t.lost(i)
 		case errors.Is(err, driver.ErrSession):
-			l.over(at)
+			l.over(p.at)
 			t.giveBack(i, !p.inherited)
 		case s.ctx.Err() == nil:
-			l.silent(at, err)
+			l.silent(p.at, err)
 		}
-		t.poke()
 	})
 }
