@@ -17,7 +17,7 @@ const told = "iif(octet_length(followers) <= 1048576, followers, '')"
 
 // cell reads a cell. Value is a copy.
 func (c conn) cell(name string) (cell driver.Cell, followers []string, err error) {
-	_, err = c.one("SELECT version, present, "+told+", value FROM cell WHERE name = ?", func(r *sqlite.Stmt) {
+	err = c.one("SELECT version, present, "+told+", value FROM cell WHERE name = ?", func(r *sqlite.Stmt) {
 		cell.Version, cell.Exists, followers = uint64(r.ColumnInt64(0)), r.ColumnBool(1), strings.Fields(r.ColumnText(2))
 		if cell.Exists {
 			cell.Value = make([]byte, r.ColumnLen(3))
@@ -65,7 +65,7 @@ func (s *store) Swap(ctx context.Context, w driver.Swap) (cell driver.Cell, err 
 		}
 		cell = made
 		first := int64(-1)
-		if _, err := t.one("SELECT version FROM swap WHERE id = ?", func(r *sqlite.Stmt) { first = r.ColumnInt64(0) }, w.ID); err != nil {
+		if err := t.one("SELECT version FROM swap WHERE id = ?", func(r *sqlite.Stmt) { first = r.ColumnInt64(0) }, w.ID); err != nil {
 			return err
 		}
 		if first >= 0 {

@@ -33,23 +33,12 @@ func openConn(path string, how sqlite.OpenFlags) (conn, error) {
 
 // exec runs a statement that returns nothing.
 func (c conn) exec(sql string, args ...any) error {
-	_, err := c.one(sql, nil, args...)
-	return err
+	return c.all(sql, func(*sqlite.Stmt) bool { return false }, args...)
 }
 
 // one runs a statement and calls scan with the first row, if there is one.
-func (c conn) one(sql string, scan func(*sqlite.Stmt), args ...any) (found bool, err error) {
-	s, err := c.bind(sql, args)
-	if err != nil {
-		return false, err
-	}
-	if found, err = s.Step(); found && scan != nil {
-		scan(s)
-	}
-	if e := s.Reset(); err == nil {
-		err = e
-	}
-	return found, err
+func (c conn) one(sql string, scan func(*sqlite.Stmt), args ...any) error {
+	return c.all(sql, func(s *sqlite.Stmt) bool { scan(s); return false }, args...)
 }
 
 // all runs a statement and calls scan with each row until it returns false.

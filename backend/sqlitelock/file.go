@@ -350,7 +350,7 @@ func (f *file) verify(c conn) error {
 		{"SELECT count(*) FROM sqlite_schema", &tables},
 		{"SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'", &strange},
 	} {
-		if _, err := c.one(q.sql, func(s *sqlite.Stmt) { *q.result = s.ColumnInt64(0) }); err != nil {
+		if err := c.one(q.sql, func(s *sqlite.Stmt) { *q.result = s.ColumnInt64(0) }); err != nil {
 			return err
 		}
 	}
@@ -400,7 +400,7 @@ func (f *file) make(ctx context.Context) error {
 			return err
 		}
 		mode := ""
-		if _, err := c.one("PRAGMA journal_mode = WAL", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
+		if err := c.one("PRAGMA journal_mode = WAL", func(s *sqlite.Stmt) { mode = s.ColumnText(0) }); err != nil {
 			return err
 		}
 		if mode != "wal" {

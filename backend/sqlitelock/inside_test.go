@@ -119,7 +119,7 @@ func sql(t testing.TB, d *client, text string) {
 func count(t testing.TB, d *client, text string) (n int64) {
 	t.Helper()
 	noError(t, d.store.view(t.Context(), func(c conn, _ time.Time) error {
-		_, err := c.one(text, func(s *sqlite.Stmt) { n = s.ColumnInt64(0) })
+		err := c.one(text, func(s *sqlite.Stmt) { n = s.ColumnInt64(0) })
 		return err
 	}))
 	return n
@@ -131,7 +131,7 @@ func rewrite(t testing.TB, d *client, name string, f func(*queue)) {
 	noError(t, d.store.change(t.Context(), false, func(x *tx) error {
 		q := &queue{}
 		var wrong error
-		if _, err := x.one("SELECT rowid, "+data+" FROM queue WHERE name = ?", func(r *sqlite.Stmt) { wrong = q.scan(r, name) }, name); err != nil || wrong != nil {
+		if err := x.one("SELECT rowid, "+data+" FROM queue WHERE name = ?", func(r *sqlite.Stmt) { wrong = q.scan(r, name) }, name); err != nil || wrong != nil {
 			return errors.Join(err, wrong)
 		}
 		q.tail = tail{conn: x.conn, queue: name, writes: true}
@@ -253,7 +253,7 @@ func TestFullDisk(t *testing.T) {
 	held := s.mustJoin(t, mutex("q"), true)
 	next := s.mustJoin(t, mutex("q"), false)
 	pages := count(t, d, "PRAGMA page_count")
-	errtest.Must(d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}))(t)
+	errtest.None(t, d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}))
 	var err error
 	joined := []driver.Ticket{}
 	for i := 0; err == nil && i < 10000; i++ {

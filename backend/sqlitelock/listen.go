@@ -27,7 +27,7 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 		}
 		before := version
 		if err := s.view(ctx, func(c conn, _ time.Time) error {
-			_, err := c.one("PRAGMA data_version", func(r *sqlite.Stmt) { version = r.ColumnInt64(0) })
+			err := c.one("PRAGMA data_version", func(r *sqlite.Stmt) { version = r.ColumnInt64(0) })
 			return err
 		}); err == nil && version != before {
 			receive(exchange.Event{Type: exchange.Wake})

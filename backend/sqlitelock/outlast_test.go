@@ -54,7 +54,7 @@ func TestErrorsThatPass(t *testing.T) {
 		"the disk is full": func(t *testing.T, d *client) func() {
 			limited := func(pages int64) {
 				alone(t, d, func() {
-					if _, err := d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
+					if err := d.store.file.write.one(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(*sqlite.Stmt) {}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -48,7 +48,7 @@ var errRow = errors.New("the row is damaged")
 func (c conn) queue(s *store, name string, now time.Time, writes bool) (*queue, error) {
 	q := &queue{}
 	var wrong error
-	_, err := c.one("SELECT rowid, "+data+" FROM queue WHERE name = ?", func(r *sqlite.Stmt) { wrong = q.scan(r, name) }, name)
+	err := c.one("SELECT rowid, "+data+" FROM queue WHERE name = ?", func(r *sqlite.Stmt) { wrong = q.scan(r, name) }, name)
 	if err == nil {
 		err = wrong
 	}
@@ -98,7 +98,7 @@ func (q *queue) settle(c conn, s *store, name string, now time.Time, writes bool
 // floor reads the token above which a new queue begins.
 func (c conn) floor(name string, at *uint64) (err error) {
 	var wrong error
-	_, err = c.one("SELECT floor FROM file", func(r *sqlite.Stmt) {
+	err = c.one("SELECT floor FROM file", func(r *sqlite.Stmt) {
 		n := r.ColumnInt64(0)
 		if *at = uint64(n); r.ColumnType(0) != sqlite.TypeInteger || n < 0 || n >= driver.MaxToken {
 			wrong = driver.Permanent(fmt.Errorf("sqlite: the floor of all tokens cannot be read, so that the tokens of %q could go back (interlock admin raise-token --all FLOOR writes it anew, with a FLOOR above all tokens that were granted)", name))

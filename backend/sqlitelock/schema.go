@@ -77,7 +77,7 @@ func (f *file) migrate(c conn) (err error) {
 	}
 	leases := int64(0)
 	const standing = `SELECT (SELECT count(*) FROM session, file WHERE boot = ?1 AND expires > 0 AND expires + ttl > ?2) + (SELECT count(*) FROM ticket WHERE flags & 1 AND wall > ?3)`
-	if _, err := c.one(standing, func(r *sqlite.Stmt) { leases = r.ColumnInt64(0) }, clock.Boot, clock.Now(), time.Now().UnixNano()); err != nil {
+	if err := c.one(standing, func(r *sqlite.Stmt) { leases = r.ColumnInt64(0) }, clock.Boot, clock.Now(), time.Now().UnixNano()); err != nil {
 		return err
 	}
 	if leases > 0 {

@@ -17,7 +17,7 @@ func ReadAround(t testing.TB, path string, happens func()) (wrong string) {
 			return err
 		}
 		happens()
-		_, err := c.one("PRAGMA quick_check", func(r *sqlite.Stmt) { wrong = r.ColumnText(0) })
+		err := c.one("PRAGMA quick_check", func(r *sqlite.Stmt) { wrong = r.ColumnText(0) })
 		return err
 	}); err != nil {
 		return err.Error()
