@@ -47,7 +47,7 @@ func (b *Barrier) IsSet(ctx context.Context) (bool, error) {
 
 // Wait returns when the barrier is open, at once if it already is.
 func (b *Barrier) Wait(ctx context.Context) error {
-	_, err := b.cell.await(ctx, func(c driver.Cell) (bool, error) { return !c.Exists, nil })
+	err := b.cell.await(ctx, func(c driver.Cell) (bool, error) { return !c.Exists, nil })
 	return b.cell.fail("wait", err)
 }
 

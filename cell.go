@@ -130,17 +130,17 @@ func (v cell) watch(ctx context.Context, after uint64) (got driver.Cell, err err
 	return got, err
 }
 
-// await waits until ok accepts the cell, which it returns.
-func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) (driver.Cell, error) {
+// await waits until ok accepts the cell.
+func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) error {
 	got, err := v.load(ctx)
 	for err == nil {
 		done, wrong := ok(got)
 		if done || wrong != nil {
-			return got, wrong
+			return wrong
 		}
 		got, err = v.watch(ctx, got.Version)
 	}
-	return got, err
+	return err
 }
 
 // change swaps the cell to what f makes of it, again whenever somebody else

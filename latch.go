@@ -67,7 +67,7 @@ func (l *Latch) Count(ctx context.Context) (left int64, set bool, err error) {
 // Wait returns when the count is zero. On a latch that is not set it waits for
 // Set too.
 func (l *Latch) Wait(ctx context.Context) error {
-	_, err := l.cell.await(ctx, func(c driver.Cell) (bool, error) {
+	err := l.cell.await(ctx, func(c driver.Cell) (bool, error) {
 		if !c.Exists {
 			return false, nil
 		}
