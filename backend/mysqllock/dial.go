@@ -72,7 +72,7 @@ func newConnector(c *mysql.Config, all []address, askKey bool) (*connector, erro
 		one.Net, one.Addr, one.DialFunc = a.network, a.addr, dial
 		if guarded := a.network == "unix" && socket.Guarded(a.addr); !guarded && c.TLS == nil && c.Passwd != "" {
 			if one.Net = a.network + unguarded; !askKey { // the MySQL driver sends the password itself over what is called unix
-				one.DialFunc = dialWary
+				one.DialFunc = dialPlain
 			}
 		}
 		next, err := mysql.NewConnector(one)
@@ -144,7 +144,7 @@ func (k *connector) connect(ctx context.Context, one driver.Connector) (driver.C
 	if errors.Is(err, errAnswer) {
 		_ = c.net.Close()
 	}
-	if w, ok := c.net.(*wary); ok && w.asked {
+	if w, ok := c.net.(*plainConn); ok && w.asked {
 		return nil, errKey
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func (s *store) End(ctx context.Context, o exchange.Session, _ []exchange.Leave) ([]string, error) {
-	s.lives.end(o.ID)
+	s.ends.end(o.ID)
 	return s.names(ctx, "CALL {p}end(?)", id(o.ID))
 }
 
@@ -27,10 +27,10 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (unsettled bool, er
 		err = s.living(ctx, l.Session.ID, "CALL {p}pass(?,?,?,?,?,?)", append(of, []byte(s.mailbox)), into...)
 	}
 	if err != nil {
-		s.ears.missed()
+		s.subscribers.missed()
 		return false, err
 	}
-	return unsettled, errors.Join(s.ears.tell(told), sqlcode.Err(code))
+	return unsettled, errors.Join(s.subscribers.tell(told), sqlcode.Err(code))
 }
 
 func (s *store) Withdraw(ctx context.Context, o exchange.Session, queue string, ids []string, clean bool) (gone []bool, unsettled bool, err error) {

@@ -31,10 +31,10 @@ import (
 // costs its receiver one statement. A ring that comes before the wait is not lost: see
 // sql/inner.sql.
 
-// ears are those who listen, over the same connection: all clients of the store.
-type ears struct {
+// subscribers are those who listen, over the same connection: all clients of the store.
+type subscribers struct {
 	mu      sync.Mutex
-	all     map[*ear]bool
+	all     map[*subscriber]bool
 	stop    context.CancelFunc // nil: nobody listens
 	hears   bool               // what is rung for from now on is heard
 	pauses  backoff.Backoff
@@ -43,7 +43,7 @@ type ears struct {
 	anchor  *sql.Conn   // if it is of this process; the goroutine that hears has it
 }
 
-type ear struct {
+type subscriber struct {
 	up      func()
 	receive func(exchange.Event)
 	lost    chan error // gets one error
@@ -57,23 +57,23 @@ func (s *store) Listen(ctx context.Context, _ string, up func(), receive func(ex
 	if most := s.news.Stats().MaxOpenConnections; !s.own && most > 0 && most < 4 {
 		return fmt.Errorf("the pool has %d connections, of which two would wait: %w", most, errors.ErrUnsupported)
 	}
-	e := &ear{up: sync.OnceFunc(up), receive: receive, lost: make(chan error, 1)}
-	s.addEar(e)
+	e := &subscriber{up: sync.OnceFunc(up), receive: receive, lost: make(chan error, 1)}
+	s.subscribe(e)
 	select {
 	case err := <-e.lost:
 		return err
 	case <-ctx.Done():
-		s.ears.remove(e)
+		s.subscribers.remove(e)
 		return ctx.Err()
 	}
 }
 
-func (s *store) addEar(e *ear) {
-	h := &s.ears
+func (s *store) subscribe(e *subscriber) {
+	h := &s.subscribers
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all == nil {
-		h.all = map[*ear]bool{}
+		h.all = map[*subscriber]bool{}
 	}
 	h.all[e] = true
 	if h.hears {
@@ -86,7 +86,7 @@ func (s *store) addEar(e *ear) {
 	}
 }
 
-func (h *ears) remove(e *ear) {
+func (h *subscribers) remove(e *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if delete(h.all, e); len(h.all) == 0 && h.stop != nil {
@@ -94,19 +94,19 @@ func (h *ears) remove(e *ear) {
 	}
 }
 
-// hear listens until the connections are lost, or the last ear is removed. Those who listen again soon after
+// hear listens until the connections are lost, or the last subscriber is removed. Those who listen again soon after
 // a failure wait here, so that a server without free connections is asked for one by each process now and
 // then, and not by each client.
 func (s *store) hear(ctx context.Context) {
 	began := time.Now()
 	err := s.hearOnce(ctx)
-	h := &s.ears
+	h := &s.subscribers
 	if time.Since(began) > time.Second {
 		h.pauses = backoff.Backoff{}
 	}
 	_ = h.pauses.Sleep(ctx)
 	if ctx.Err() != nil {
-		h.weigh(nil)
+		h.setAnchor(nil)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,14 +129,14 @@ func (s *store) hearOnce(ctx context.Context) error {
 			return cmp.Or(context.Cause(ctx), err)
 		}
 		if anchors {
-			s.ears.weigh(l.parked)
+			s.subscribers.setAnchor(l.parked)
 			l.parked = nil
 		}
 	}
 }
 
-// weigh replaces the anchor. The former one was lost, or is given up.
-func (h *ears) weigh(anchor *sql.Conn) {
+// setAnchor replaces the anchor. The former one was lost, or is given up.
+func (h *subscribers) setAnchor(anchor *sql.Conn) {
 	if h.anchor != nil {
 		database.Discard(h.anchor)
 	}
@@ -144,7 +144,7 @@ func (h *ears) weigh(anchor *sql.Conn) {
 }
 
 // nowHears is called when the first statement is parked.
-func (h *ears) nowHears() {
+func (h *subscribers) nowHears() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hears = true
@@ -153,7 +153,7 @@ func (h *ears) nowHears() {
 	}
 }
 
-func (h *ears) receive(ev exchange.Event) {
+func (h *subscribers) receive(ev exchange.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := range h.all {
@@ -163,7 +163,7 @@ func (h *ears) receive(ev exchange.Event) {
 
 // tell passes on grants that are part of an answer: ID:token:flags, with commas between. They are not in the
 // table of news, and nothing is rung for them.
-func (h *ears) tell(grants []byte) error {
+func (h *subscribers) tell(grants []byte) error {
 	if len(grants) == 0 {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (h *ears) tell(grants []byte) error {
 
 // missed has those who wait look, soon and once for several answers that did not come: such an answer may have
 // had grants.
-func (h *ears) missed() {
+func (h *subscribers) missed() {
 	if !h.looking.Swap(true) {
 		time.AfterFunc(lookAfter, func() {
 			h.looking.Store(false)
@@ -280,12 +280,12 @@ func (l *listener) read(rows *sql.Rows) (anchors bool, err error) {
 				continue
 			}
 			l.told[k] = true
-			l.store.ears.receive(event(what, ticket, name, token, flags))
+			l.store.subscribers.receive(event(what, ticket, name, token, flags))
 		}
 		if err := rows.Err(); err != nil || anchors {
 			return anchors, err
 		}
-		l.store.ears.nowHears() // what is rung for from now on ends the wait
+		l.store.subscribers.nowHears() // what is rung for from now on ends the wait
 	}
 	return false, rows.Err()
 }

@@ -49,10 +49,10 @@ func (s *store) one(ctx context.Context, session string, t exchange.Ref, renew b
 	case err != nil:
 		return exchange.Renewal{}, err
 	case !extended:
-		s.lives.end(session)
+		s.ends.end(session)
 		return exchange.Renewal{}, driver.ErrSession
 	case renew:
-		s.lives.renewed(session, sent, ends)
+		s.ends.renewed(session, sent, ends)
 	}
 	return exchange.Renewal{Tickets: st[:], History: history}, nil
 }

@@ -45,8 +45,8 @@ func (s *store) Close() {
 	if !last {
 		return
 	}
-	s.ears.running.Wait()
-	s.ears.weigh(nil)
+	s.subscribers.running.Wait()
+	s.subscribers.setAnchor(nil)
 	if s.own {
 		_ = s.db.Close()
 		_ = s.news.Close()

@@ -108,10 +108,10 @@ func (s *store) renew(ctx context.Context, o exchange.Session, tickets []exchang
 		return exchange.Renewal{}, err
 	}
 	if made.id == 0 {
-		s.lives.end(session)
+		s.ends.end(session)
 		return exchange.Renewal{}, driver.ErrSession
 	}
-	s.lives.renewed(session, sent, made.id)
+	s.ends.renewed(session, sent, made.id)
 	all, err := s.Look(ctx, o, tickets)
 	return exchange.Renewal{Tickets: all, History: history}, err
 }

@@ -35,7 +35,7 @@ WHERE q.name = ? AND q.tickets = 1 AND q.id = ? AND q.session = ? AND q.watched 
 // The end of both: the session is not over. It is looked up by a value that is only known
 // with the queue's row: were it locked before that, heartbeats would wait for whatever
 // this statement waits for. If this client knows an end that the session has at least, it
-// is not looked up: see lives.
+// is not looked up: see sessionEnds.
 const (
 	looked = `(SELECT s.ends FROM {p}sessions s FORCE INDEX (PRIMARY) WHERE s.id = IF(q.tickets < 2, CAST(? AS BINARY), NULL) AND s.gone = 0 LOCK IN SHARE MODE) > {now}`
 	known  = `? > {now}`
@@ -80,7 +80,7 @@ func (s *store) alone(ctx context.Context, session string, text short, args ...a
 		if !l.short {
 			return nil
 		}
-		ends, ok := s.lives.ends(session, l.since)
+		ends, ok := s.ends.of(session, l.since)
 		if !ok {
 			return made.read(c.ExecContext(ctx, s.sql(text.looked), append(args, id(session))...))
 		}

@@ -25,12 +25,12 @@ type store struct {
 	most   int        // connections of a pool for exchanges that is the store's own
 	prefix string
 
-	place   any // its key in stores
-	users   int // guarded by stores.mu
-	limiter *exchange.Limiter
-	mailbox string
-	ears    ears
-	ttl     atomic.Int64 // the shortest of all sessions
+	place       any // its key in stores
+	users       int // guarded by stores.mu
+	limiter     *exchange.Limiter
+	mailbox     string
+	subscribers subscribers
+	ttl         atomic.Int64 // the shortest of all sessions
 
 	oneNode  bool        // of a Galera cluster, for all clients
 	apart    atomic.Bool // the server takes no lists
@@ -38,7 +38,7 @@ type store struct {
 
 	walk   walk
 	crowds crowds
-	lives  lives
+	ends   sessionEnds
 
 	texts  sync.Map     // SQL with the names of this driver's tables, by what it was made of
 	texted atomic.Int64 // how many
@@ -205,7 +205,7 @@ func (s *store) row(ctx context.Context, text string, args []any, into ...any) e
 func (s *store) living(ctx context.Context, session, text string, args []any, into ...any) error {
 	text = s.sql(text)
 	return s.exchangeIf(ctx, func(c *sql.Conn, l link) error {
-		ends, ok := s.lives.ends(session, l.since)
+		ends, ok := s.ends.of(session, l.since)
 		switch {
 		case !l.short:
 			ends = -1
@@ -312,7 +312,7 @@ func (s *store) Begin(ctx context.Context, n exchange.Session) (begun exchange.B
 	for old := s.ttl.Load(); old > int64(n.TTL) && !s.ttl.CompareAndSwap(old, int64(n.TTL)); old = s.ttl.Load() {
 	}
 	if err == nil {
-		s.lives.begin(n.ID, n.TTL, sent, ends)
+		s.ends.begin(n.ID, n.TTL, sent, ends)
 	}
 	return begun, err
 }

@@ -111,7 +111,7 @@ func (s *store) shortWay(ctx context.Context, c *sql.Conn, on link, changes []ex
 	lives := map[string]int64{} // ends of sessions; 0: not known to be there
 	ends := func(session string) int64 {
 		at, asked := lives[session]
-		if known, ok := s.lives.ends(session, on.since); ok {
+		if known, ok := s.ends.of(session, on.since); ok {
 			at = known
 		} else if !asked && err == nil {
 			err = c.QueryRowContext(ctx, s.sql("SELECT COALESCE(MAX(ends), 0) FROM {p}sessions WHERE id = ? AND gone = 0"), id(session)).Scan(&at)

@@ -37,7 +37,7 @@ func TestChangesOfDifferentLocksAreOneStatement(t *testing.T) {
 	s, o := begunStore(t, server.URL())
 	for _, knows := range []bool{true, false} {
 		if !knows {
-			s.lives.end(o.ID)
+			s.ends.end(o.ID)
 		}
 		first, second := tabletest.JoinOf(o, "it's a \\ \"name\" %s"), tabletest.JoinOf(o, "other")
 		first.Note = []byte{0, '\'', '\\', '%', 255}
