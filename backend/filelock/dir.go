@@ -97,7 +97,7 @@ func (d *dir) make(path string) (err error) {
 	if d.path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	up, err := ownPath(filepath.Dir(d.path))
+	up, err := trust.RealPath(filepath.Dir(d.path))
 	if err != nil {
 		return err
 	}
@@ -112,18 +112,9 @@ func (d *dir) make(path string) (err error) {
 	}))
 }
 
-// ownPath resolves links, but none of another user, who could lead to anything later.
-func ownPath(path string) (string, error) {
-	real, foreign, err := trust.RealPath(path)
-	if foreign && err == nil {
-		err = fmt.Errorf("%s is reached by a symbolic link of another user; name the directory itself", path)
-	}
-	return real, err
-}
-
 // prepare opens the directory, which may be new, makes the folders that are missing, and looks at all.
 func (d *dir) prepare(made bool) (at map[string]place, err error) {
-	real, err := ownPath(d.path)
+	real, err := trust.RealPath(d.path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,10 +10,13 @@ import (
 // uses it.
 type conn struct{ *sqlite.Conn }
 
+// noFollow is SQLITE_OPEN_NOFOLLOW.
+const noFollow sqlite.OpenFlags = 0x01000000
+
 // openConn opens a connection that believes nothing of what the file says: all who share
-// it can write any schema into it.
+// it can write any schema into it, and put a link in its place.
 func openConn(path string, how sqlite.OpenFlags) (conn, error) {
-	raw, err := sqlite.OpenConn(path, how)
+	raw, err := sqlite.OpenConn(path, how|noFollow)
 	if err != nil {
 		return conn{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"testing"
 	"unsafe"
 
@@ -53,5 +54,17 @@ func bind(t *testing.T, n int, value []byte) (leave func()) {
 	return func() {
 		s.Finalize()
 		c.Close()
+	}
+}
+
+// Who replaces the file by a link after it was looked at has none opened that the link leads to.
+func TestNoLinkIsOpened(t *testing.T) {
+	path := newFile(t)
+	start(t, path)
+	errtest.None(t, os.Symlink(path, path+".link"))
+	c, err := openConn(path+".link", sqlite.OpenReadWrite)
+	if err == nil {
+		c.Close()
+		t.Error("it was opened")
 	}
 }

@@ -28,7 +28,6 @@ type file struct {
 	clients sync.Map // stores by name of the mailbox
 
 	path     string // absolute, without symbolic links
-	foreign  bool   // a link of another user has led there
 	mode     fs.FileMode
 	id       trust.ID // of the file when it was opened
 	turn     trust.ID // of the file of the write lock
@@ -120,14 +119,14 @@ const longest = 500
 
 // findFile looks at what there is at the path.
 func findFile(ctx context.Context, path string, c config) (f *file, empty bool, err error) {
-	path, foreign, err := resolve(path)
+	path, err = resolve(path)
 	if err != nil {
 		return nil, false, driver.Permanent(err)
 	}
 	if len(path) > longest {
 		return nil, false, driver.Permanent(fmt.Errorf("%s is too long for SQLite: at most %d bytes", path, longest))
 	}
-	f = &file{key: c.key(path), path: path, foreign: foreign, mode: c.mode, reading: make(chan struct{}, 1)}
+	f = &file{key: c.key(path), path: path, mode: c.mode, reading: make(chan struct{}, 1)}
 	if empty, err = f.examine(ctx); err != nil {
 		return nil, false, err
 	}
@@ -197,32 +196,31 @@ func (f *file) open(ctx context.Context, empty bool, c config) (err error) {
 	return nil
 }
 
-// resolve finds the one name that all processes know the file by. It reports whether a
-// link of another user has led there.
-func resolve(path string) (real string, foreign bool, err error) {
+// resolve finds the one name that all processes know the file by.
+func resolve(path string) (string, error) {
 	if path == "" || strings.HasSuffix(filepath.ToSlash(path), "/") {
-		return "", false, driver.Invalid(errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db"))
+		return "", driver.Invalid(errors.New("sqlite: no file is named; write sqlite:relative.db or sqlite:///absolute/locks.db"))
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	dir, foreign, err := trust.RealPath(filepath.Dir(abs))
+	dir, err := trust.RealPath(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("the folder %s does not exist; make it first: %w", filepath.Dir(abs), err)
+		return "", fmt.Errorf("the folder %s does not exist; make it first: %w", filepath.Dir(abs), err)
 	}
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	abs = filepath.Join(dir, filepath.Base(abs))
 	if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) {
-		return abs, foreign, nil
+		return abs, nil
 	}
-	real, too, err := trust.RealPath(abs)
+	real, err := trust.RealPath(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("%s is a symbolic link to nothing; make its target or remove it: %w", abs, err)
+		return "", fmt.Errorf("%s is a symbolic link to nothing; make its target or remove it: %w", abs, err)
 	}
-	return real, foreign || too, err
+	return real, err
 }
 
 // examine refuses what is not a file of ours, without changing it. It reports
@@ -247,6 +245,8 @@ func (f *file) examine(ctx context.Context) (empty bool, err error) {
 		return false, driver.Permanent(fmt.Errorf("%s is not an ordinary file", f.path))
 	case trust.HardLinks(st) > 1:
 		return false, driver.Permanent(fmt.Errorf("%s has another name (a hard link), and locks taken by one name would not be seen by the other; remove one", f.path))
+	case trust.Mounted(f.path):
+		return false, driver.Permanent(fmt.Errorf("%s is mounted by itself, and locks would not be seen where it comes from; mount its folder", f.path))
 	}
 	if err := trust.Writable(f.path); err != nil {
 		return false, driver.Permanent(fmt.Errorf("%s cannot be written, which every lock needs: %w", f.path, err))
@@ -419,12 +419,12 @@ func (f *file) make(ctx context.Context) error {
 	})
 }
 
-// notOurs refuses an empty file that another user has made, or has led to: it may be meant for something else.
+// notOurs refuses an empty file that another user has made: it may be meant for something else.
 func (f *file) notOurs(empty fs.FileInfo) error {
-	if !f.foreign && trust.Ours(empty) {
+	if trust.Ours(empty) {
 		return nil
 	}
-	return driver.Permanent(fmt.Errorf("%s is empty, and was made or linked to by another user; if it is meant for locks, remove it first", f.path))
+	return driver.Permanent(fmt.Errorf("%s is empty, and was made by another user; if it is meant for locks, remove it first", f.path))
 }
 
 // create makes an empty file, or returns what there is.

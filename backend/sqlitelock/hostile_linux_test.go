@@ -408,13 +408,28 @@ func TestWhoseFilesAreUsed(t *testing.T) {
 			give(t, place(p))
 			noError(t, os.Symlink(target, p))
 			give(t, p)
-		}, "is empty"},
+		}, "symbolic link of"},
 		{"a link of another user to locks of ours", func(t *testing.T, p string) {
 			target := file(t)
 			made(t, target, 0o600)
 			noError(t, os.Symlink(target, p))
 			give(t, p)
-		}, ""},
+		}, "symbolic link of"},
+		{"a link of a member to locks of ours, in a folder of the group", func(t *testing.T, p string) {
+			target := file(t)
+			made(t, target, 0o600)
+			made(t, p, 0o660)
+			give(t, place(p))
+			chmod(t, place(p), 0o770|fs.ModeSetgid)
+			noError(t, errors.Join(os.Remove(p), os.Symlink(target, p)))
+			give(t, p)
+		}, "symbolic link of"},
+		{"a link of another user to a folder of ours", func(t *testing.T, p string) {
+			target := file(t)
+			made(t, target, 0o600)
+			noError(t, errors.Join(os.Remove(place(p)), os.Symlink(place(target), place(p))))
+			give(t, place(p))
+		}, "symbolic link of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := file(t)

@@ -4,6 +4,7 @@ package flock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -52,10 +53,10 @@ func Open(ctx context.Context, path string) (*os.File, error) {
 func open(path string) (*os.File, error) {
 	if path, err := filepath.Abs(path); err != nil {
 		return nil, err
-	} else if _, foreign, err := trust.RealPath(path); err == nil && foreign {
-		return nil, fmt.Errorf("%s is reached by a symbolic link of another user; name the file itself", path)
-	} else if _, is := os.Lstat(path); err != nil && is == nil { // a link to nothing, or one that is refused
-		return nil, err
+	} else if _, err := trust.RealPath(path); err != nil {
+		if _, is := os.Lstat(path); is == nil || !errors.Is(err, fs.ErrNotExist) { // a link to nothing, or one that is refused
+			return nil, err
+		}
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|trust.Nonblock, 0o600)
 	if err != nil {

@@ -21,3 +21,6 @@ func Filesystem(path string) (Kind, error) {
 	}
 	return Kind{Name: "a local file system"}, nil
 }
+
+// Mounted knows nothing here.
+func Mounted(string) bool { return false }

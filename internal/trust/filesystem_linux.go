@@ -34,6 +34,19 @@ func mounted(mounts string, dev uint64) (name, source string) {
 	return "", ""
 }
 
+// Mounted reports whether a file is mounted by itself, so that what lies beside it is not what lies beside the same
+// file elsewhere. The path has no links.
+func Mounted(path string) bool {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	path = strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`).Replace(path)
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 4 && f[4] == path {
+			return true
+		}
+	}
+	return false
+}
+
 // kindOf knows a file system by its magic number, or by its type and source in the list of mounts.
 func kindOf(magic uint32, name, source string) Kind {
 	of, isNetwork := networks[magic]

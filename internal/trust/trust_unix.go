@@ -97,10 +97,8 @@ func Admit(dir *os.File, st fs.FileInfo, mode fs.FileMode, made bool) error {
 	return err
 }
 
-// RealPath resolves symbolic links, but, as the kernel, none that another user has put
-// into a folder that every user can write. It reports whether it has followed a link of
-// another user.
-func RealPath(path string) (real string, foreign bool, err error) {
+// RealPath resolves symbolic links, but none of another user, who could lead to anything later.
+func RealPath(path string) (string, error) {
 	at, rest := "/", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
@@ -111,31 +109,26 @@ func RealPath(path string) (real string, foreign bool, err error) {
 		next := filepath.Join(at, name) // at has no links, so .. is what the kernel takes it for
 		st, err := os.Lstat(next)
 		if err != nil {
-			return "", false, err
+			return "", err
 		}
 		if st.Mode().Type() != fs.ModeSymlink {
 			at = next
 			continue
 		}
 		if links++; links > 40 {
-			return "", false, &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+			return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 		}
 		if !Ours(st) {
-			foreign = true
-			if dir, err := os.Lstat(at); err != nil {
-				return "", false, err
-			} else if dir.Mode().Perm()&0o002 != 0 {
-				return "", false, fmt.Errorf("%s is a symbolic link of %s in a folder that every user can write; name the file itself", next, Whose(st))
-			}
+			return "", fmt.Errorf("%s is reached by %s, a symbolic link of %s, who is another user; name the file or folder itself", path, next, Whose(st))
 		}
 		target, err := os.Readlink(next)
 		if err != nil {
-			return "", false, err
+			return "", err
 		}
 		if filepath.IsAbs(target) {
 			at = "/"
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return at, foreign, nil
+	return at, nil
 }

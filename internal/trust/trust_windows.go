@@ -22,7 +22,4 @@ func Folder(string, fs.FileInfo, fs.FileMode) error { return nil }
 
 func Admit(*os.File, fs.FileInfo, fs.FileMode, bool) error { return nil }
 
-func RealPath(path string) (real string, foreign bool, err error) {
-	real, err = filepath.EvalSymlinks(path)
-	return real, false, err
-}
+func RealPath(path string) (string, error) { return filepath.EvalSymlinks(path) }

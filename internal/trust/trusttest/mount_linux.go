@@ -7,6 +7,19 @@ import (
 	"testing"
 )
 
+// FileMount mounts a file on another one, until the test has ended. It skips the test where that is not possible.
+func FileMount(t *testing.T, file, on string) {
+	t.Helper()
+	if out, err := exec.Command("mount", "--bind", file, on).CombinedOutput(); err != nil {
+		t.Skipf("mount: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", on).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
 // SecondMount mounts a folder in a second place, until the test has ended. It skips the test where that is
 // not possible.
 func SecondMount(t *testing.T, folder string) (mount string) {
