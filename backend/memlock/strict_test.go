@@ -84,3 +84,33 @@ func TestASwapIsRecognisedAsLongAsIsPromised(t *testing.T) {
 		is(t, err, driver.ErrConflict)
 	})
 }
+
+// A conflict is a result, too: a Swap that was refused is not made when its version has come.
+func TestASwapThatIsRepeatedReturnsItsFirstResult(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		ctx := t.Context()
+		d := memlock.New()
+		defer d.Close()
+		early := driver.Swap{ID: newID(), Name: "c", Version: 2, Value: []byte("early")}
+		_, err := d.Swap(ctx, early)
+		is(t, err, driver.ErrConflict)
+		one := driver.Swap{ID: newID(), Name: "c", Value: []byte("one")}
+		first, err := d.Swap(ctx, one)
+		ok(t, err)
+		two, err := d.Swap(ctx, driver.Swap{ID: newID(), Name: "c", Version: first.Version, Value: []byte("two")})
+		ok(t, err)
+		for range 6 {
+			again, err := d.Swap(ctx, one)
+			ok(t, err)
+			if again.Version != first.Version || string(again.Value) != "one" {
+				t.Fatalf("%+v, first %+v", again, first)
+			}
+			_, err = d.Swap(ctx, early) // its version has come meanwhile
+			is(t, err, driver.ErrConflict)
+			time.Sleep(driver.SwapMemory / 6)
+		}
+		if c, err := d.Load(ctx, "c"); err != nil || c.Version != two.Version {
+			t.Fatalf("%+v, %v", c, err)
+		}
+	})
+}
