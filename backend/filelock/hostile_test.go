@@ -19,33 +19,6 @@ import (
 	"github.com/interlock-go/interlock/internal/busy"
 )
 
-// Promise: when a holder is killed, the next waiter gets the lock at once, not after the TTL, and
-// inherits; its token is larger.
-func TestAKilledHolderIsReplacedAtOnce(t *testing.T) {
-	dir := newDir(t)
-	cmd, _ := start(t, hold, dir)
-	c := open(t, dir, interlock.TTL(time.Hour))
-	q, err := c.Admin().Queue(t.Context(), "x")
-	ok(t, err)
-	got := make(chan *interlock.Lease, 1)
-	go func() { got <- acquire(t, c.Mutex("x", interlock.ReportDeath())) }()
-	busy.Until(t, "it waits", func() bool {
-		q, err := c.Admin().Queue(t.Context(), "x")
-		ok(t, err)
-		return len(q.Waiters) == 1
-	})
-	began := time.Now()
-	ok(t, cmd.Process.Kill())
-	lease := <-got
-	if after := time.Since(began); after > 5*time.Second {
-		t.Errorf("after %v", after)
-	}
-	if !lease.Inherited() || lease.Token() <= q.Holders[0].Token {
-		t.Errorf("inherited %v, token %d after %d", lease.Inherited(), lease.Token(), q.Holders[0].Token)
-	}
-	ok(t, lease.Release())
-}
-
 // Promise: a process that is stopped keeps its lock, as every flock; the waiter goes on waiting, and
 // gets it when that process goes on or dies.
 func TestAStoppedHolderKeepsItsLock(t *testing.T) {

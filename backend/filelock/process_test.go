@@ -28,7 +28,6 @@ const (
 	variable = "FILELOCK_TEST"
 	expire   = "expire" // acquires it, says its token, and how the lease has ended
 	hold     = "hold"   // acquires it, says its token, and holds until it is killed
-	churn    = "churn"  // acquires it again and again, and says each token
 	crowd    = "crowd"  // acquires it once in each of many goroutines, and says each token
 )
 
@@ -82,13 +81,6 @@ var plays = map[string]func(context.Context, *interlock.Lock) error{
 		}
 		return nil
 	},
-	churn: func(ctx context.Context, l *interlock.Lock) error {
-		for {
-			if err := once(ctx, l); err != nil {
-				return err
-			}
-		}
-	},
 }
 
 // crowds has many wait at the same time, without the library on top, which would have them come in turns.
@@ -122,15 +114,6 @@ func crowds(ctx context.Context, dir string) error {
 		}
 	}
 	return err
-}
-
-func once(ctx context.Context, l *interlock.Lock) error {
-	lease, err := l.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Println(lease.Token())
-	return lease.Release()
 }
 
 // start starts another process, and returns what it says, once it has said something.
@@ -177,25 +160,6 @@ func (s *said) all() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tokens
-}
-
-// Promise: a process that is killed at any time harms no row: the next one is granted at once, and
-// its token is larger than all that were said.
-func TestProcessesThatAreKilledAtAnyTime(t *testing.T) {
-	dir := newDir(t)
-	l := open(t, dir, interlock.TTL(time.Hour)).Mutex("x")
-	for i := range 20 {
-		cmd, tokens := start(t, churn, dir)
-		busy.Until(t, "it goes on", func() bool { return len(tokens.all()) > i })
-		ok(t, cmd.Process.Kill())
-		lease := acquire(t, l)
-		for _, token := range tokens.all() {
-			if lease.Token() <= token {
-				t.Fatalf("process %d: token %d after %d", i, lease.Token(), token)
-			}
-		}
-		ok(t, lease.Release())
-	}
 }
 
 const perProcess = 125

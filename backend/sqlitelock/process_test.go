@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,22 +22,6 @@ import (
 
 // The TTLs here are an hour and nothing is renewed, so only what is said by the
 // test's name can let the next one in.
-
-func TestDeathOfAHolderIsNoticedAtOnce(t *testing.T) {
-	path := file(t)
-	p := newPuppet(t, path)
-	p.must("open", "open", time.Hour)
-	p.must("held", "join", "q")
-	s := session(t, open(t, path), time.Hour)
-	next := join(t, s, mutex("q"), false)
-	if !testing.Short() {
-		time.Sleep(50 * time.Millisecond) // most often it waits by now; both must work
-	}
-	p.cmd.Process.Kill()
-	if got := await(t, s, next); !got.Inherited {
-		t.Error("the next holder does not know that the last one died")
-	}
-}
 
 func TestDeathIsNoticedByAnAttempt(t *testing.T) {
 	path := file(t)
@@ -63,35 +46,6 @@ func TestDeathOfAWaiterIsNoticedAtOnce(t *testing.T) {
 	p.kill()
 	noError(t, s.Leave(t.Context(), front, true))
 	await(t, s, last)
-}
-
-func TestAChildThatInheritsLivenessKeepsTheSession(t *testing.T) {
-	path := file(t)
-	p := newPuppet(t, path)
-	p.must("open", "open", time.Hour)
-	p.must("held", "join", "q")
-	child := errtest.Must(strconv.Atoi(p.do("bequeath")))(t)
-	t.Cleanup(func() { syscall.Kill(child, syscall.SIGKILL) })
-	p.kill()
-
-	s := session(t, open(t, path), time.Hour)
-	try := func() error {
-		r := mutex("q")
-		r.NoWait = true
-		_, err := s.Join(t.Context(), r)
-		return err
-	}
-	for range 20 {
-		errtest.MustBe(t, try(), driver.ErrBusy, "Join while a child has the session's files")
-	}
-	next := join(t, s, mutex("q"), false)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := s.Await(ctx, next); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Await while a child has the session's files: %v", err)
-	}
-	syscall.Kill(child, syscall.SIGKILL)
-	await(t, s, next)
 }
 
 func TestOtherChildrenDoNotKeepTheSession(t *testing.T) {

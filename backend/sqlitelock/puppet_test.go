@@ -121,10 +121,6 @@ func (p *puppet) resume() {
 }
 
 func servePuppet(path string) int {
-	if path == "sit" { // a child that only lives
-		time.Sleep(10 * limit)
-		return 0
-	}
 	if os.Getenv(asNobody) != "" && os.Getuid() == 0 {
 		const nobody = 65534
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
@@ -194,12 +190,6 @@ func servePuppet(path string) int {
 		case "renew":
 			_, err := s.Renew(ctx, known())
 			say("renewed", err)
-		case "bequeath": // to a child
-			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), asPuppet+"=sit")
-			c.ExtraFiles = s.Liveness
-			err := c.Start()
-			say(fmt.Sprint(c.Process.Pid), err)
 		case "stop":
 			stop()
 			say("resumed", nil)
