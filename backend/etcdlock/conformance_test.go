@@ -20,6 +20,7 @@ import (
 	"github.com/interlock-go/interlock/backend/etcdlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -247,4 +248,17 @@ func (s lossyStream) RecvMsg(m any) error {
 		r.Events = nil
 	}
 	return err
+}
+
+// Promise: package interlock keeps its promises over it.
+func TestPrimitives(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, addr string, part part) {
+		t.Parallel()
+		b := primitives.Backend{TTL: TTL, World: worlds(addr)}
+		if part == some {
+			b.Only = []string{"Exclusion", "Election", "KilledHolder", "KilledWaiter"}
+		}
+		primitives.Run(t, b)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -193,4 +194,15 @@ func damages(t testing.TB, s *mysqltest.Server, prefix, name string) (all []driv
 	}
 	slices.SortFunc(all, func(a, b drivertest.Damage) int { return strings.Compare(a.What, b.What) })
 	return all
+}
+
+// Promise: package interlock keeps its promises over it.
+func TestPrimitives(t *testing.T) {
+	t.Parallel()
+	s := mysqltest.Start(t)
+	var pool prefixes
+	primitives.Run(t, primitives.Backend{
+		World: func(t testing.TB) drivertest.World { return world(t, s, &pool) },
+		TTL:   time.Second,
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/interlock-go/interlock/backend/pglock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 )
@@ -198,4 +199,11 @@ func damages(t testing.TB, s *pgtest.Server, schema, name string) (all []drivert
 		}
 	}
 	return all
+}
+
+// Promise: package interlock keeps its promises over it.
+func TestPrimitives(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, pgtest.Durable())
+	primitives.Run(t, primitives.Backend{World: worlds(s, ""), TTL: time.Second})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/interlock-go/interlock/backend/redislock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
 	"github.com/interlock-go/interlock/internal/redistest"
 )
 
@@ -198,4 +199,14 @@ func damages(servers []*redistest.Server, prefix, name string) (all []drivertest
 		add(key+" is a list", []string{"DEL", key}, []string{"RPUSH", key, "x"})
 	}
 	return all
+}
+
+// Promise: package interlock keeps its promises over it.
+func TestPrimitives(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	primitives.Run(t, primitives.Backend{
+		World: worlds([]*redistest.Server{s}, "redis://"+s.Addr, rueidis.ClientOption{InitAddress: []string{s.Addr}}),
+		TTL:   time.Second,
+	})
 }

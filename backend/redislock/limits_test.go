@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
@@ -408,5 +409,25 @@ func TestFixedTicketsThatAreOverAreForgotten(t *testing.T) {
 	}
 	if grown := int64(heap()) - int64(base); grown > 3<<19 {
 		t.Errorf("10,000 leases of a fixed time that are over cost %d bytes each, for ever", grown/10000)
+	}
+}
+
+// What an acquire and a release allocate is what the collector has to free while others wait.
+func TestAllocationsOfAPair(t *testing.T) {
+	c := errtest.Must(interlock.Open(t.Context(), redistest.Start(t).URL()))(t)
+	defer c.Close()
+	lock := c.Mutex("m")
+	pair := func() {
+		lease, err := lock.Acquire(t.Context())
+		if err == nil {
+			err = lease.Release()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const most = 10
+	if n := testing.AllocsPerRun(1000, pair); n > most+1 {
+		t.Errorf("an acquire and a release allocate %v times, more than %d", n, most)
 	}
 }

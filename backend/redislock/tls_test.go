@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -79,4 +80,26 @@ func TestPasswords(t *testing.T) {
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/16"), "DB index is out of range")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"/x"), "is not a number")
 	says(t, openOnce(t, "redis://plain:s3cret@"+s.Addr+"?password=s3cret"), "unknown option password")
+}
+
+// Promise: a Unix socket takes the place of the host, with its slashes escaped.
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	path := redistest.SocketPath(t)
+	redistest.Start(t, redistest.Config("unixsocket", path), redistest.Users("default on >s3cret ~* &* +@all"))
+	host := url.PathEscape(path)
+	errtest.Is(t, openOnce(t, "redis://:s3cret@"+host+"/3"), nil)
+	says(t, openOnce(t, "redis://:s3cret2@"+host), path, "WRONGPASS")
+	says(t, openOnce(t, "redis://"+host+"x"), path+"x", "no such file")
+	for url, words := range map[string]string{
+		"redis://" + path:            "redis://%2Frun%2Fredis.sock",
+		"redis://" + host + ",other": "no other host",
+		"rediss://" + host:           "without TLS",
+	} {
+		err := openOnce(t, url)
+		says(t, err, words)
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: not ErrInvalid: %v", url, err)
+		}
+	}
 }

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
+	"github.com/interlock-go/interlock/drivertest/primitives"
 	"github.com/interlock-go/interlock/internal/errtest"
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 )
 
 func TestConformance(t *testing.T) {
@@ -137,4 +139,10 @@ func damages(t testing.TB, path, name string) (all []drivertest.Damage) {
 		}
 	}
 	return all
+}
+
+// Promise: package interlock keeps its promises over it.
+func TestPrimitives(t *testing.T) {
+	t.Parallel()
+	primitives.Run(t, primitives.Backend{World: newWorld, TTL: time.Second})
 }

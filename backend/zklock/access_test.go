@@ -243,3 +243,39 @@ func TestAServerThatIsSlowToGrantASession(t *testing.T) {
 	defer resumed.Stop()
 	noError(t, useOnce(t, "zk://"+s.Addr+"/app?timeout=1m"))
 }
+
+// Promise: a name of the URL that cannot be resolved keeps nobody from the other servers, and
+// is no error of usage.
+func TestANameThatCannotBeResolved(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	const unknown = "server.invalid:2181"
+	for _, addrs := range []string{s.Addr + "," + unknown, unknown + "," + s.Addr} {
+		a := session(t, opened(t, addrs), 10*time.Second)
+		noError(t, a.Leave(limited(t), holds(t, a, aMutex("q")), true))
+		noError(t, a.Close(limited(t)))
+	}
+	d := opened(t, unknown)
+	_, err := d.Open(limited(t), driver.SessionOptions{TTL: time.Second})
+	if err == nil || driver.IsPermanent(err) || !strings.Contains(err.Error(), "server.invalid") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// Promise: a connection that ends while a session is opened, as those of short sessions do when a
+// server is slow, is made again.
+func TestOpeningOutlastsAConnection(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	via := zktest.NewProxy(t, s.Addr)
+	d := opened(t, via.Addr)
+	h := via.HoldReplies(zktest.With(zktest.OpCreate))
+	go func() {
+		<-h.Held()
+		via.Cut()
+		h.Release()
+	}()
+	if _, err := d.Open(limited(t), driver.SessionOptions{TTL: 2 * time.Second}); err != nil {
+		t.Error(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/answers"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
@@ -184,4 +185,19 @@ func (h *holder) had(least time.Duration) error {
 		return fmt.Errorf("a healthy lease had %v left at some time, %v is the least (doubts: %q)", h.least, least, h.doubts)
 	}
 	return nil
+}
+
+// Promise: an answer of Renew proves no later time than a quarter of the TTL before it came:
+// the leader may not have heard of the session since.
+func TestARenewalProvesNothingOfItself(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	a := session(t, opened(t, s.Addr), 20*time.Second)
+	k := holds(t, a, aMutex("q"))
+	beat(t, a, k)
+	time.Sleep(a.TTL/4 + 10*time.Millisecond) // that it was opened is a proof, too
+	answers := errtest.Must(a.Renew(limited(t), []driver.Ticket{k}))(t)
+	if late := driver.Now().Add(-a.TTL / 4); len(answers) != 1 || answers[0].Proof > late {
+		t.Errorf("%+v: %v too late", answers, answers[0].Proof.Sub(late))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,4 +75,63 @@ func TestEveryCallSaysWhatHasEndedTheSession(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Promise: Close names waiters first, so that none of them is granted what a holder leaves, and no
+// ticket with a fixed end, also if no call has said yet that it is held.
+func TestCloseNamesWhatLeavesWaitersFirst(t *testing.T) {
+	next := held
+	var named []string
+	s := opened(t, Script{
+		Join: func(context.Context, exchange.Join) (exchange.Status, error) { return next, nil },
+		Keep: func(context.Context, exchange.Session, exchange.Ref, time.Duration) error { return nil },
+		End: func(_ context.Context, _ exchange.Session, tickets []exchange.Leave) ([]string, error) {
+			for _, l := range tickets {
+				named = append(named, l.ID)
+			}
+			return nil, nil
+		},
+	})
+	holder, kept := joined(t, s), joined(t, s)
+	next = waits
+	waiter, granted := joined(t, s), joined(t, s)
+	for _, k := range []driver.Ticket{kept, granted} {
+		errtest.None(t, s.Keep(t.Context(), k, time.Minute))
+	}
+	errtest.None(t, s.Close(t.Context()))
+	if want := []string{waiter.ID, holder.ID}; !slices.Equal(named, want) {
+		t.Errorf("Close names %v, not the waiter and the holder, %v", named, want)
+	}
+}
+
+// Promise: a ticket that was given up, or found to be gone, while its Join or a renewal
+// may still be committed is named by later heartbeats, so that it does not last.
+func TestOrphansAreStrays(t *testing.T) {
+	for name, join := range map[string]func(context.Context, exchange.Join) (exchange.Status, error){"found to be gone": says(waits), "given up": noAnswer} {
+		t.Run(name, func(t *testing.T) {
+			var strays []exchange.Ref
+			s := opened(t, Script{
+				Join:  join,
+				Leave: func(context.Context, exchange.Leave) (bool, error) { return false, driver.ErrGone },
+				Renew: renews(always(exchange.Status{})),
+				Detach: func(_ context.Context, _ exchange.Session, tickets []exchange.Ref) error {
+					strays = tickets
+					return nil
+				},
+			})
+			r := request()
+			k, err := s.Join(t.Context(), r)
+			if err == nil {
+				errtest.Must(s.Renew(t.Context(), []driver.Ticket{k}))(t)
+			} else if err := s.Leave(t.Context(), ticketOf(r), true); err != driver.ErrGone {
+				t.Fatal(err)
+			}
+			for range 2 {
+				got, err := s.Renew(t.Context(), nil)
+				if err != nil || len(got) > 0 || !slices.Equal(strays, []exchange.Ref{{Queue: r.Queue, ID: r.ID}}) {
+					t.Errorf("a heartbeat names %v and answers %v, %v", strays, got, err)
+				}
+			}
+		})
+	}
 }

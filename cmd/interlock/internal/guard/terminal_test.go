@@ -5,8 +5,10 @@ package guard_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"runtime"
 	"strings"
@@ -459,4 +461,19 @@ func TestCtrlCEndsWhatIsLeftOfAJob(t *testing.T) {
 			return len(s.processes()) == 1
 		})
 	})
+}
+
+// listen is a job that says which signals it gets, until its input ends. A shell's read
+// does not say so if the signal comes just before it.
+func listen() {
+	caught := make(chan os.Signal, 10)
+	signal.Notify(caught, unix.SIGINT, unix.SIGUSR1)
+	go func() {
+		for s := range caught {
+			fmt.Println("caught", s)
+		}
+	}()
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
 }
