@@ -59,7 +59,12 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, brief bool, sta
 		case brief:
 			s.event("state", map[string]time.Time{"at": time.Now()})
 		default:
-			s.event("state", state)
+			select {
+			case h.answering <- struct{}{}:
+				s.event("state", state)
+				<-h.answering
+			case <-ctx.Done():
+			}
 		}
 	}
 }

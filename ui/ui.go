@@ -14,7 +14,9 @@
 //
 // A page lists the locks of the backend once a second at most, and for a tenth of the time at most, for all who look
 // together; nothing while no page is open and visible. An open lock is read once a second at most, too.
-// History is kept in the memory of the handler: 50 grants of each of 5,000 locks, and the 500 longest waits.
+// History is kept in the memory of the handler: 50 grants of each of 5,000 locks, and the 500 longest waits. Eight answers
+// are made and sent at once: a WriteTimeout of the server keeps slow readers from taking the place of others. Streams
+// go on beyond it.
 //
 // # Who may look
 //
@@ -26,12 +28,14 @@ package ui
 import (
 	"context"
 	"embed"
+	"fmt"
 	"html/template"
 	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,7 +99,10 @@ type Handler struct {
 	doors   *doors
 	serve   http.Handler
 	streams atomic.Int64 // that are open
-	silent  atomic.Int64 // when a page has waited in vain, in Unix nanoseconds
+
+	answering chan struct{} // one for each answer in memory
+
+	silent atomic.Int64 // when a page has waited in vain, in Unix nanoseconds
 
 	deadlocks once[[]interlock.Deadlock]
 	findings  once[[]interlock.Finding]
@@ -116,7 +123,7 @@ var pages = func() map[string]*template.Template {
 
 // New returns a handler that shows the locks of a client. The client stays open; the handler has nothing to be closed.
 func New(c *interlock.Client, cfg Config) *Handler {
-	h := &Handler{c: c, cfg: cfg, log: cfg.Log, history: view.NewHistory(), doors: newDoors(cfg)}
+	h := &Handler{c: c, cfg: cfg, log: cfg.Log, history: view.NewHistory(), doors: newDoors(cfg), answering: make(chan struct{}, mostAnswers)}
 	if h.log == nil {
 		h.log = slog.Default()
 	}
@@ -162,8 +169,33 @@ func New(c *interlock.Client, cfg Config) *Handler {
 		}
 		h.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})
-	h.serve = h.guarded(m)
+	h.serve = h.guarded(h.inTurn(m))
 	return h
+}
+
+// mostAnswers is how many answers are made and sent at once: each can have 25 MB, which is in memory until its reader has
+// taken it.
+const mostAnswers = 8
+
+// inTurn serves a few requests at once. Streams take their turn with each state that they send.
+func (h *Handler) inTurn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/events") || strings.HasPrefix(r.URL.Path, "/static/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		waiting, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		select {
+		case h.answering <- struct{}{}:
+			defer func() { <-h.answering }()
+		case <-waiting.Done():
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, fmt.Sprintf("%d others are being answered: try again.", mostAnswers), http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve.ServeHTTP(w, r) }

@@ -432,6 +432,43 @@ func TestAStreamTellsOfChanges(t *testing.T) {
 	}
 }
 
+// slowReader takes nothing of an answer until it is released.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	release chan struct{}
+}
+
+func (s slowReader) Write(text []byte) (int, error) {
+	<-s.release
+	return s.ResponseRecorder.Write(text)
+}
+
+// Promise: readers that take no answer fill no memory: others are told to come again, until these have ended.
+func TestSlowReadersFillNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := errtest.Must(interlock.New(t.Context(), memlock.New()))(t)
+		defer c.Close()
+		h := New(c, Config{Log: slog.New(slog.DiscardHandler)})
+		code := func() int {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/api/locks", nil))
+			return w.Code
+		}
+		release := make(chan struct{})
+		for range mostAnswers {
+			go h.ServeHTTP(slowReader{httptest.NewRecorder(), release}, httptest.NewRequest("GET", "/", nil))
+		}
+		synctest.Wait()
+		if got := code(); got != http.StatusServiceUnavailable {
+			t.Errorf("beside %d slow readers the answer is %d", mostAnswers, got)
+		}
+		close(release)
+		if got := code(); got != http.StatusOK {
+			t.Errorf("after slow readers the answer is %d", got)
+		}
+	})
+}
+
 // Promise: a page of the program that mounts the handler is behind the same checks as the others, and in their frame.
 func TestPagesOfTheProgramAreBehindTheSameChecks(t *testing.T) {
 	below := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "below at "+r.URL.Path) })

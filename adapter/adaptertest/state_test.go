@@ -219,6 +219,44 @@ func TestStateIsNotReplacedByABodyThatComesSlowly(t *testing.T) {
 	})
 }
 
+// Promise: four bodies are in memory at once, and the next one waits for its turn.
+func TestStateBodiesTakeTurns(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		s := &states{bodies: map[string]string{}}
+		a := serveStates(t, url, time.Hour, s)
+		answers := make(chan int, 5)
+		send := func(path string, body io.Reader) {
+			status := 0
+			if r, err := http.Post(a.url+path, "", body); err == nil {
+				status = r.StatusCode
+				_ = r.Body.Close()
+			}
+			answers <- status
+		}
+		var slow [4]*io.PipeWriter
+		for i := range slow {
+			var body *io.PipeReader
+			body, slow[i] = io.Pipe()
+			go send(fmt.Sprintf("/slow/%d", i), body)
+			errtest.Must(io.WriteString(slow[i], strings.Repeat("x", 1<<20)))(t) // more than buffers take: it is being read
+		}
+		go send("/next", strings.NewReader("the next"))
+		select {
+		case status := <-answers:
+			t.Fatalf("a fifth body was answered beside four: %d", status)
+		case <-time.After(50 * time.Millisecond): // so that it waits; if not, the test is easier to pass
+		}
+		for i := range slow {
+			errtest.None(t, slow[i].Close())
+		}
+		for range 5 {
+			if status := <-answers; status != 200 {
+				t.Errorf("a body was answered with %d", status)
+			}
+		}
+	})
+}
+
 // Promise: UNLOCK without an ID, which force-unlock sends, is for those whom the server allows it. The next client gets
 // the lock when the context of a write that was under way has ended.
 func TestStateIsUnlockedByForceOnlyIfAllowed(t *testing.T) {

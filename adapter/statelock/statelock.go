@@ -34,7 +34,11 @@ type Handler struct {
 	hold   time.Duration
 	states http.Handler
 	force  func(*http.Request) bool
+	bodies chan struct{} // in memory, one for each
 }
+
+// mostBodies is how many bodies of writes are in memory at once. Others wait.
+const mostBodies = 4
 
 const fiftyYears = 50 * 365 * 24 * time.Hour
 
@@ -56,7 +60,7 @@ func New(c *interlock.Client, prefix string, hold time.Duration, states http.Han
 	if hold < time.Millisecond || hold > fiftyYears {
 		panic(fmt.Sprintf("statelock: a lock cannot be held for %v: take a millisecond to fifty years", hold))
 	}
-	h := &Handler{client: c, prefix: prefix, hold: hold, states: states}
+	h := &Handler{client: c, prefix: prefix, hold: hold, states: states, bodies: make(chan struct{}, mostBodies)}
 	for _, o := range opts {
 		o(h)
 	}
@@ -70,11 +74,12 @@ func New(c *interlock.Client, prefix string, hold time.Duration, states http.Han
 //   - UNLOCK: 200 if the client does not have the lock now. 409 with the LockInfo of the holder if the ID is another's, or
 //     the holder another program, whose lock only its own means and interlock evict end. 403 with an empty body, unless
 //     [AllowForce] allows it.
-//   - A write of a locked state without the ID of its holder (?ID=): 423 with the LockInfo of the holder. With
-//     an ID and without a holder: 409, the lock was lost. All other writes go on to the states, when their body has come whole
-//     ([MaxState], or 413). One with the ID of the holder lets the lock begin its time anew; one without an ID takes the lock
-//     until it is done. Its context ends when the lock is lost, and carries the lease ([interlock.LeaseFrom]): where the
-//     states keep the largest token, they refuse a write that comes too late.
+//   - A write of a locked state without the ID of its holder (?ID=): 423 with the LockInfo of the holder. With an ID and
+//     without a holder: 409, the lock was lost. All other writes go on to the states, when their body has come whole
+//     ([MaxState], or 413), within a minute; four are read at once, and others wait. One with the ID of the holder lets the
+//     lock begin its time anew; one without an ID takes the lock until it is done. Its context ends when the lock is lost,
+//     and carries the lease ([interlock.LeaseFrom]): where the states keep the largest token, they refuse a write that
+//     comes too late.
 //
 // A LockInfo has 4096 bytes at most (413). 503 says that the backend does not answer, so that the client tries again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,6 +90,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	most := int64(MaxState)
 	if r.Method == "LOCK" || r.Method == "UNLOCK" {
 		most = driver.MaxNote
+	}
+	if most == MaxState { // slow bodies must not keep out others for long
+		select {
+		case h.bodies <- struct{}{}:
+			defer func() { <-h.bodies }()
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)) // not every server can
+		case <-r.Context().Done():
+			return
+		}
 	}
 	body, a := whole(w, r, most)
 	if a.status != http.StatusOK {

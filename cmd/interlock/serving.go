@@ -20,6 +20,7 @@ type serving struct {
 	listen       string
 	passwordFile string
 	cert, key    string
+	slowest      time.Duration // answer; 0: without a limit
 }
 
 const passwordsSeen = "passwords can be read on the way, unless a proxy in front has TLS: give --cert and --key"
@@ -86,7 +87,7 @@ func (s *serving) until(ctx context.Context, o *options, t task, h http.Handler,
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16, WriteTimeout: s.slowest,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // streams end with it
 	}
 	if err := o.print(t.cmd, map[string]string{"url": at.String()}, "%s", at.String()); err != nil {

@@ -26,7 +26,7 @@ type uiFlags struct {
 }
 
 func newUI(o *options) *cobra.Command {
-	var f uiFlags
+	f := uiFlags{serving: serving{slowest: 30 * time.Second}}
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show the locks in a browser, live, until interrupted",
