@@ -27,7 +27,8 @@ func explain(err error) error {
 	case refused(err):
 		return driver.Permanent(fmt.Errorf("etcd: user or password is wrong: %w", said{err}))
 	}
-	for _, moment := range []error{rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrNotLeader, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail} {
+	for _, moment := range []error{rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrNotLeader, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail,
+		rpctypes.ErrLeaseNotFound} { // the last one of a session that has ended before it began
 		if errors.Is(err, moment) {
 			return driver.Passing(fmt.Errorf("etcd: %w", said{err}))
 		}

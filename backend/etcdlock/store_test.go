@@ -275,6 +275,18 @@ func (b *beforeTxn) Txn(ctx context.Context) clientv3.Txn {
 	return b.KV.Txn(ctx)
 }
 
+// Promise: a session whose lease has ended before it was used, on a slow cluster, is asked for again by Open.
+func TestASessionThatEndsBeforeItBeginsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, lent(t))
+	o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: exchange.NewMailbox()}
+	s.kv = &beforeTxn{KV: s.kv, n: 1, do: func() { noError(t, s.revoke(t.Context(), leaseOf(o.ID))) }}
+	_, err := s.Begin(t.Context(), o)
+	if !driver.IsPassing(s.Explain(err)) {
+		t.Errorf("Begin: %v; it must be an error that passes", err)
+	}
+}
+
 // Promise: what a heartbeat has proven stands, also if the ticket is evicted at the same moment; and a ticket
 // whose eviction was cut short is not extended either.
 func TestAnEvictionTakesNothingBack(t *testing.T) {
