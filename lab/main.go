@@ -43,10 +43,8 @@ func main() {
 	switch os.Args[1] {
 	case "run":
 		err = runAll(os.Args[2:])
-	case "report":
-		err = again(os.Args[2:])
-	case "table":
-		err = table(os.Args[2:])
+	case "report", "table":
+		err = again(os.Args[2:], os.Args[1] == "table")
 	case "virtual":
 		simulate(os.Args[2:])
 	case "list":
@@ -159,30 +157,23 @@ func runAll(args []string) error {
 	return nil
 }
 
-func again(dirs []string) error {
+// again judges runs again, and shows each, or all in one table.
+func again(dirs []string, inOne bool) error {
+	var all []*run.Report
 	for _, dir := range dirs {
 		r, _, err := run.Again(dir)
-		if err == nil {
+		if err == nil && !inOne {
 			report.Text(os.Stdout, r)
 			err = report.Page(filepath.Join(dir, "report.html"), dir)
 		}
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func table(dirs []string) error {
-	var all []*run.Report
-	for _, dir := range dirs {
-		r, _, err := run.Again(dir)
-		if err != nil {
-			return err
-		}
 		all = append(all, r)
 	}
-	report.Table(os.Stdout, all)
+	if inOne {
+		report.Table(os.Stdout, all)
+	}
 	return nil
 }
 

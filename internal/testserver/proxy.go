@@ -199,7 +199,17 @@ func (p *Proxy) Refuse(yes bool) {
 		_ = p.listener.Close()
 		p.listener = nil
 	case !yes && p.listener == nil && !p.closed:
-		if err := p.listen(); err != nil {
+		err := p.listen()
+		for n := 0; err != nil && n < 1000; n++ { // the last listener ends with its Accept, which may be late
+			p.mu.Unlock()
+			time.Sleep(10 * time.Millisecond)
+			p.mu.Lock()
+			if p.listener != nil || p.closed {
+				return
+			}
+			err = p.listen()
+		}
+		if err != nil {
 			panic("proxy for " + p.target + ": listen again: " + err.Error())
 		}
 	}

@@ -119,7 +119,7 @@ var All = []Fault{
 			c.Busy(d)
 			return Begun{"busy", func() {}, d}
 		}, Harmless: true},
-	{Name: "throttled", About: "a client whose goroutines want more than its cgroup lets them have: a fifth of a processor",
+	{Name: "throttled", About: "a client whose cgroup has a fifth of a processor, and whose goroutines want more",
 		Rare: 2, Applies: always, Needs: throttles, Client: func(s *Stage, c Client) Begun {
 			d := s.upTo(1.5)
 			end, err := throttle(c.Pid())
@@ -136,7 +136,9 @@ var All = []Fault{
 			}
 			return Begun{What: "replaced"}
 		}},
-	{Name: "clock", About: "the wall clock of a client is wrong by up to an hour", Rare: 2, Applies: always,
+	{Name: "clock", About: "the wall clock of a client is wrong by up to an hour", Rare: 2,
+		// Tokens of files go on from the clock after a power loss.
+		Applies: func(w *world.World) bool { return w.Disk == nil || served(w) },
 		Client: func(s *Stage, c Client) Begun {
 			d := time.Duration(s.IntN(7200)-3600) * time.Second
 			if err := testserver.SetWallClock(c.Pid(), d); err != nil {
@@ -214,7 +216,7 @@ var All = []Fault{
 			free := s.Disk.Fill()
 			return Begun{"full", func() {
 				free()
-				s.start()
+				s.Start()
 			}, s.upTo(1)}
 		}},
 	{Name: "disk-frozen", About: "the disk of all servers takes no write", Rare: 3, Applies: disk, Needs: world.Disks,
@@ -234,7 +236,7 @@ var All = []Fault{
 			}
 			s.Disk.Return()
 			return Begun{"lost", func() {
-				s.start()
+				s.Start()
 				for _, c := range local {
 					if err := c.Replace(false); err != nil {
 						panic(err)
@@ -244,8 +246,8 @@ var All = []Fault{
 		}},
 }
 
-// start starts the servers that have ended. Those of a group need each other.
-func (s *Stage) start() {
+// Start starts the servers that have ended. Those of a group need each other.
+func (s *Stage) Start() {
 	var all sync.WaitGroup
 	for _, server := range s.Servers {
 		if !server.Alive() {

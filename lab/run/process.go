@@ -2,13 +2,13 @@ package run
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -26,27 +26,10 @@ type process struct {
 	number int
 	proc   *testserver.Process
 	in     io.WriteCloser
-	errors lockedBuffer
+	errors string // the path of what it writes there
 
 	mu      sync.Mutex // one after the other replaces it
 	repeats bool       // see worker.Task
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // start starts a new worker in the slot. It does not wait until that works.
@@ -67,8 +50,13 @@ func (p *process) start() error {
 	}
 	cmd := exec.Command(path)
 	cmd.Env = append(os.Environ(), worker.Variable+"="+string(task))
-	p.errors = lockedBuffer{}
-	cmd.Stderr = &p.errors
+	p.errors = filepath.Join(p.r.Dir, fmt.Sprintf("worker-%d.err", p.number))
+	stderr, err := os.Create(p.errors)
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		p.in, err = cmd.StdinPipe()
@@ -93,7 +81,7 @@ func (p *process) start() error {
 		err = errors.New("it does not begin to work")
 	}
 	if err != nil {
-		return fmt.Errorf("worker %d: %w: %s", p.number, err, p.errors.String())
+		return fmt.Errorf("worker %d: %w: %s", p.number, err, p.stderr())
 	}
 	return nil
 }
@@ -130,8 +118,8 @@ func (p *process) stacks() string {
 }
 
 func (p *process) stderr() string {
-	text := p.errors.String()
-	return text[:min(len(text), 20_000)]
+	text, _ := os.ReadFile(p.errors)
+	return string(text[:min(len(text), 20_000)])
 }
 
 // Slot and the rest are what faults do to it.

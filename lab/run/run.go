@@ -196,7 +196,12 @@ func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string)
 const lanes = 3
 
 // lane plays one fault after the other.
-func (r *runner) lane(lane int, stage *fault.Stage, all []fault.Fault, end time.Time) error {
+func (r *runner) lane(lane int, stage *fault.Stage, all []fault.Fault, end time.Time) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // a server that does not start again, and so on: what was seen by then is judged
+			err = fmt.Errorf("%v", p)
+		}
+	}()
 	rnd := rand.New(rand.NewPCG(r.Seed, uint64(lane+1)))
 	s := *stage
 	s.Rand, s.Clients = rnd, nil
@@ -238,6 +243,9 @@ func (r *runner) play(s *fault.Stage, f fault.Fault) {
 	e.ID = e.Object
 	if f.Harmless {
 		e.Object = "0" // no lease of a worker may be lost by it
+	}
+	if f.All != nil {
+		s.Start() // one may have died of the last fault
 	}
 	r.event(e)
 	b := play(s)

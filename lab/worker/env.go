@@ -17,14 +17,9 @@ import (
 
 // Resource is what locks protect. It serves all workers, and is disturbed by no fault.
 type Resource interface {
-	// Read looks at a value. A token that is not 0 keeps smaller ones out from then on.
-	Read(object string, token uint64) (value uint64, taken bool, err error)
-
-	// Write writes a value that was made of base.
-	Write(k history.Key, object string, token, base, value uint64) (taken bool, err error)
-
-	// Progress tells that an operation has succeeded.
-	Progress() error
+	Read(Ask, *Answer) error
+	Write(Ask, *Answer) error    // of a Value that was made of Base
+	Progress(Ask, *Answer) error // tells that an operation has succeeded
 }
 
 // Env is what one goroutine works with.
@@ -98,7 +93,7 @@ func (e *Env) name(work string) string {
 func (e *Env) progress() {
 	if now := e.Now(); now-e.told > int64(5*time.Millisecond) {
 		e.told = now
-		_ = e.Progress()
+		_ = e.Progress(Ask{}, &Answer{})
 	}
 }
 
@@ -233,17 +228,25 @@ func (g *grant) change(units int64, call func(context.Context) error) {
 }
 
 // end releases.
-func (g *grant) end() { g.endBy(g.Release) }
+func (g *grant) end() {
+	g.releases()
+	g.released(g.Release())
+}
 
-func (g *grant) endBy(release func() error) {
+// releases writes down that the release begins.
+func (g *grant) releases() {
 	now := g.e.Now()
 	alive := g.Err() == nil
 	g.event(history.Event{T: now, Kind: history.Release, Alive: alive})
 	if !alive {
 		g.witness()
 	}
+}
+
+// released writes down what it has returned.
+func (g *grant) released(err error) {
 	ev := history.Event{Kind: history.Ended}
-	if err := release(); err != nil {
+	if err != nil {
 		ev.Err = short(err)
 	}
 	g.event(ev)

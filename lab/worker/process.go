@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
+	"net/rpc"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +82,7 @@ func (t *Task) run() error {
 	if err != nil {
 		return err
 	}
-	resource, err := Dial(filepath.Join(t.Dir, Socket))
+	resource, err := rpc.Dial("unix", filepath.Join(t.Dir, Socket))
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t *Task) run() error {
 			return err
 		}
 	}
-	go t.watch(ctx, log, resource)
+	go t.watch(ctx, log, remote{resource})
 	workloads := Choose(t.Workloads)
 	if open := Libraries[t.Library]; open != nil {
 		workloads = []Workload{libraryMutex(open(t.URL, t.TTL))}
@@ -117,7 +117,7 @@ func (t *Task) run() error {
 	var all sync.WaitGroup
 	for g := range t.Goroutines {
 		e := &Env{
-			Client: client, Other: other, DB: db, Resource: resource, Log: log, Rand: rand.New(rand.NewPCG(t.Seed,
+			Client: client, Other: other, DB: db, Resource: remote{resource}, Log: log, Rand: rand.New(rand.NewPCG(t.Seed,
 				uint64(t.Worker<<8+g))),
 			TTL: t.TTL, Epoch: 3 * time.Second, Worker: t.Worker, G: g + 1, Now: history.Now, Over: over.Load,
 			Stopped: ctx, Mixes: t.Mixes,
@@ -192,7 +192,7 @@ func (t *Task) watch(ctx context.Context, log *history.Log, echo Resource) {
 		time.Sleep(every)
 		note(from, every)
 		from = history.Now()
-		_ = echo.Progress()
+		_ = echo.Progress(Ask{}, &Answer{})
 		note(from, 0)
 	}
 }
@@ -255,61 +255,6 @@ func CountEffects(path string) (counts map[string]int, err error) {
 		counts[key] = n
 	}
 	return counts, rows.Err()
-}
-
-// A remote is the Resource of the lab, over a socket.
-type remote struct {
-	mu   sync.Mutex
-	conn net.Conn
-	enc  *json.Encoder
-	dec  *json.Decoder
-}
-
-// request is what a worker asks the resource.
-type request struct {
-	What        string `json:"q"`
-	Key         history.Key
-	Object      string `json:"o,omitempty"`
-	Token       uint64 `json:"t,omitempty"`
-	Base, Value uint64
-}
-
-type reply struct {
-	Value uint64
-	Taken bool
-}
-
-// Dial connects to the resource.
-func Dial(path string) (Resource, error) {
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return &remote{conn: conn, enc: json.NewEncoder(conn), dec: json.NewDecoder(conn)}, nil
-}
-
-func (r *remote) ask(q request) (a reply, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.enc.Encode(q); err != nil {
-		return a, err
-	}
-	return a, r.dec.Decode(&a)
-}
-
-func (r *remote) Read(object string, token uint64) (uint64, bool, error) {
-	a, err := r.ask(request{What: "read", Object: object, Token: token})
-	return a.Value, a.Taken, err
-}
-
-func (r *remote) Write(k history.Key, object string, token, base, value uint64) (bool, error) {
-	a, err := r.ask(request{What: "write", Key: k, Object: object, Token: token, Base: base, Value: value})
-	return a.Taken, err
-}
-
-func (r *remote) Progress() error {
-	_, err := r.ask(request{What: "progress"})
-	return err
 }
 
 // Names names the workloads that a backend can do, of these or of all.

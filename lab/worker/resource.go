@@ -2,10 +2,10 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/rpc"
 	"sync"
 	"sync/atomic"
 
@@ -27,34 +27,48 @@ type Counters struct {
 // Told is how often workers have said that they make progress.
 func (c *Counters) Told() int64 { return c.told.Load() }
 
+// An Ask is what a worker wants of a value.
+type Ask struct {
+	Key         history.Key
+	Object      string
+	Token       uint64 // 0: none; another one keeps smaller ones out from then on
+	Base, Value uint64
+}
+
+// An Answer is a value, and whether the token was taken.
+type Answer struct {
+	Value uint64
+	Taken bool
+}
+
 // Progress implements Resource.
-func (c *Counters) Progress() error { c.told.Add(1); return nil }
+func (c *Counters) Progress(Ask, *Answer) error { c.told.Add(1); return nil }
 
 // Read implements Resource.
-func (c *Counters) Read(object string, token uint64) (value uint64, taken bool, err error) {
-	taken, err = c.checked(object, token, func() { value = c.values[object] })
-	return value, taken, err
+func (c *Counters) Read(q Ask, a *Answer) (err error) {
+	a.Taken, err = c.checked(q.Object, q.Token, func() { a.Value = c.values[q.Object] })
+	return err
 }
 
 // Write implements Resource.
-func (c *Counters) Write(k history.Key, object string, token, base, value uint64) (bool, error) {
+func (c *Counters) Write(q Ask, a *Answer) (err error) {
 	e := history.Event{
-		Worker: k.Worker, G: k.G, N: k.N, Object: object, Token: token, Value: fmt.Sprint(value), Ver: base,
-		Kind: history.Refuse,
+		Worker: q.Key.Worker, G: q.Key.G, N: q.Key.N, Object: q.Object, Token: q.Token, Value: fmt.Sprint(q.Value),
+		Ver: q.Base, Kind: history.Refuse,
 	}
-	taken, err := c.checked(object, token, func() {
+	a.Taken, err = c.checked(q.Object, q.Token, func() {
 		e.T, e.Kind = c.Now(), history.Accept
 		if c.values == nil {
 			c.values = map[string]uint64{}
 		}
-		c.values[object] = value
+		c.values[q.Object] = q.Value
 		c.Log.Write(e)
 	})
-	if !taken {
+	if !a.Taken {
 		e.T = c.Now()
 		c.Log.Write(e)
 	}
-	return taken, err
+	return err
 }
 
 // checked does something if the token is not too old.
@@ -77,34 +91,20 @@ func (c *Counters) checked(object string, token uint64, do func()) (taken bool, 
 
 // Serve answers workers, until the listener is closed.
 func (c *Counters) Serve(l net.Listener) {
+	s := rpc.NewServer()
+	_ = s.RegisterName("Resource", c)
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		go c.serve(conn)
+		go s.ServeConn(conn)
 	}
 }
 
-func (c *Counters) serve(conn net.Conn) {
-	defer conn.Close()
-	dec, enc := json.NewDecoder(conn), json.NewEncoder(conn)
-	for {
-		var q request
-		if dec.Decode(&q) != nil {
-			return
-		}
-		var a reply
-		switch q.What {
-		case "read":
-			a.Value, a.Taken, _ = c.Read(q.Object, q.Token)
-		case "write":
-			a.Taken, _ = c.Write(q.Key, q.Object, q.Token, q.Base, q.Value)
-		default:
-			_ = c.Progress()
-		}
-		if enc.Encode(a) != nil {
-			return
-		}
-	}
-}
+// A remote is the Resource of the lab, over a socket.
+type remote struct{ *rpc.Client }
+
+func (r remote) Read(q Ask, a *Answer) error     { return r.Call("Resource.Read", q, a) }
+func (r remote) Write(q Ask, a *Answer) error    { return r.Call("Resource.Write", q, a) }
+func (r remote) Progress(q Ask, a *Answer) error { return r.Call("Resource.Progress", q, a) }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -185,21 +185,20 @@ func multi(e *Env) {
 	x := e.granted(parts[a], err, a, 1, 1)
 	e.n = first + 1
 	y := e.granted(parts[b], err, b, 1, 1)
-	for _, g := range []*grant{x, y} {
-		if g != nil {
-			g.work()
-		}
+	if err != nil {
+		return
 	}
-	end := func() error { return nil }
-	if lease != nil {
-		end = sync.OnceValue(lease.Release)
+	all := slices.DeleteFunc([]*grant{x, y}, func(g *grant) bool { return g == nil })
+	for _, g := range all {
+		g.work()
 	}
-	for _, g := range []*grant{y, x} {
-		if g != nil {
-			g.endBy(end)
-		}
+	for _, g := range all {
+		g.releases()
 	}
-	_ = end()
+	err = lease.Release()
+	for _, g := range all {
+		g.released(err)
+	}
 }
 
 func fenced(e *Env)   { e.count("fenced", true) }
@@ -213,17 +212,17 @@ func (e *Env) count(work string, check bool) {
 		return
 	}
 	defer g.end()
-	var token uint64
+	q, a := Ask{Key: history.Key{Worker: e.Worker, G: e.G, N: g.n}, Object: name}, Answer{}
 	if check {
-		token = g.Token()
+		q.Token = g.Token()
 	}
-	value, taken, err := e.Read(name, token)
-	if err != nil || !taken {
+	if err := e.Read(q, &a); err != nil || !a.Taken {
 		return
 	}
 	g.work()
 	if g.Err() == nil || check { // one that checks nothing at the resource looks at its lease
-		_, _ = e.Resource.Write(history.Key{Worker: e.Worker, G: e.G, N: g.n}, name, token, value, value+1)
+		q.Base, q.Value = a.Value, a.Value+1
+		_ = e.Resource.Write(q, &a)
 	}
 }
 

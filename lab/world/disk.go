@@ -47,6 +47,9 @@ func newDisk(dir string) (*Disk, error) {
 	d := &Disk{dir: filepath.Join(dir, "disk"), image: filepath.Join(dir, "image0")}
 	err := errors.Join(os.Mkdir(d.dir, 0o711), os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 2<<30))
 	if err == nil {
+		err = command("mount", "-t", "tmpfs", "-o", "ro", "none", d.dir) // while the power is off
+	}
+	if err == nil {
 		err = command("mkfs.ext4", "-q", "-F", "-m", "0", d.image)
 	}
 	if err == nil {
@@ -100,8 +103,8 @@ func (d *Disk) Return() {
 	d.n++
 	was := d.image
 	d.image = fmt.Sprint(was[:len(was)-len(fmt.Sprint(d.n-1))], d.n)
-	must(command("umount", "-l", d.dir)) // it may be open still
 	must(command("cp", "--sparse=always", was, d.image))
+	must(command("umount", "-l", d.dir)) // it may be open still
 	must(os.Remove(was))
 	must(d.mount())
 }

@@ -83,7 +83,7 @@ type Special struct {
 func (w *World) Close() {
 	w.t.close()
 	if w.Disk != nil {
-		_ = errors.Join(command("umount", "-l", w.Disk.dir), os.Remove(w.Disk.image))
+		_ = errors.Join(command("umount", "-l", w.Disk.dir), command("umount", "-l", w.Disk.dir), os.Remove(w.Disk.image))
 	}
 }
 
