@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
@@ -207,7 +206,7 @@ func (s *store) forgetSwaps(l *link) {
 	}
 	s.background(func(ctx context.Context) {
 		for _, o := range old {
-			if err := l.Remove(ctx, s.aside("swaps", o.id)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
 				return
 			}
 		}
@@ -232,17 +231,13 @@ func (s *store) sweepSwaps(ctx context.Context, l *link, present int64) {
 		s.swept = now
 	}
 	s.mu.Unlock()
-	if !due {
-		return
-	}
-	done := make(chan struct{})
-	if !s.background(func(ctx context.Context) { defer close(done); s.removeSwaps(ctx, l, present) }) || !first {
-		return
-	}
-	select {
-	case <-done:
-	case <-time.After(sweepFirst):
-	case <-ctx.Done():
+	switch {
+	case first:
+		ctx, cancel := context.WithTimeout(ctx, sweepFirst)
+		defer cancel()
+		s.removeSwaps(ctx, l, present)
+	case due:
+		s.background(func(ctx context.Context) { s.removeSwaps(ctx, l, present) })
 	}
 }
 
@@ -260,17 +255,10 @@ func (s *store) removeSwaps(ctx context.Context, l *link, present int64) {
 	all.Names = slices.DeleteFunc(all.Names, func(id string) bool { return own[id] })
 	rand.Shuffle(len(all.Names), func(i, j int) { all.Names[i], all.Names[j] = all.Names[j], all.Names[i] })
 	oldest := present - s.memory.Milliseconds()
-	var looks sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for _, name := range all.Names[:min(len(all.Names), sweepMost)] {
-		slots <- struct{}{}
-		looks.Go(func() {
-			defer func() { <-slots }()
-			path := s.aside("swaps", name)
-			if c, err := l.Get(ctx, path); err == nil && c.Stat.Ctime < oldest {
-				_ = l.Remove(ctx, path)
-			}
-		})
-	}
-	looks.Wait()
+	several(min(len(all.Names), sweepMost), 16, func(i int) {
+		path := s.aside("swaps", all.Names[i])
+		if c, err := l.Get(ctx, path); err == nil && c.Stat.Ctime < oldest {
+			_ = l.Remove(ctx, path)
+		}
+	})
 }

@@ -39,19 +39,9 @@ func lettersIn(data []byte) (all []driver.Signal) {
 }
 
 func (s *session) openInbox(ctx context.Context) error {
-	for range 5 {
-		err := s.l.Make(ctx, s.inbox, nil, zk.Ephemeral, s.store.acl)
-		if errors.Is(err, zk.ErrNoNode) {
-			if err = s.store.lay(ctx, s.l, parent(s.inbox), false); err == nil {
-				continue
-			}
-		}
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-		return nil
-	}
-	return zk.ErrNoNode
+	return s.store.laid(ctx, s.l, parent(s.inbox), false, func() error {
+		return zk.Unless(s.l.Make(ctx, s.inbox, nil, zk.Ephemeral, s.store.acl), zk.ErrNodeExists)
+	})
 }
 
 // readInbox takes what was put into the session's node, and watches it.

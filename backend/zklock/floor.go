@@ -98,15 +98,10 @@ func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add 
 // listFloors notes which records there are; it is the turn of the caller.
 func (s *store) listFloors(ctx context.Context, l *link) error {
 	f, path := &l.floors, s.aside("floors")
-	for {
+	err := s.laid(ctx, l, path, false, func() error {
 		l.Ignore(f.w)
 		f.w, f.of = l.Watch(path, false, func() {}), map[string]*record{}
 		c, err := l.See(ctx, path)
-		if errors.Is(err, zk.ErrNoNode) {
-			if err = s.lay(ctx, l, path, false); err == nil {
-				continue
-			}
-		}
 		if err == nil && c.Stat.NumChildren > 0 {
 			var all zk.Children
 			all, err = l.List(ctx, path, false)
@@ -114,12 +109,13 @@ func (s *store) listFloors(ctx context.Context, l *link) error {
 				f.of[name] = nil
 			}
 		}
-		if err != nil {
-			l.Ignore(f.w)
-			f.w = nil
-		}
 		return err
+	})
+	if err != nil {
+		l.Ignore(f.w)
+		f.w = nil
 	}
+	return err
 }
 
 // Raise raises the tokens of a queue.

@@ -5,34 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
-	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Join makes the node of a ticket and, in the same round trip, looks whether others are there.
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
-	o, err := s.live(j.Session.ID)
-	if err != nil {
-		return st, err
-	}
-	q := s.lineOf(j.Queue, j.Kind)
-	within, cancel := o.within(ctx)
-	defer cancel()
-	st, err = o.join(within, q, &j)
-	if err == nil && st.State == exchange.Gone {
-		err = driver.ErrGone
-	}
-	if errors.Is(err, driver.ErrGone) && o.hasRefused(j.ID) {
-		err = driver.ErrMismatch
-	}
-	if err == nil && o.isOver() {
-		err = driver.ErrSession
-	}
-	return st, o.failed(ctx, err)
+	err = s.in(ctx, j.Session.ID, func(ctx context.Context, o *session) error {
+		st, err = o.join(ctx, s.lineOf(j.Queue, j.Kind), &j)
+		if err == nil && st.State == exchange.Gone {
+			err = driver.ErrGone
+		}
+		switch {
+		case errors.Is(err, driver.ErrGone) && o.hasRefused(j.ID):
+			err = driver.ErrMismatch
+		case err == nil && o.isOver():
+			err = driver.ErrSession
+		}
+		return err
+	})
+	return st, err
 }
 
 func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exchange.Status, err error) {
@@ -185,18 +181,8 @@ func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) erro
 	if v.Refused {
 		return driver.ErrMismatch
 	}
-	expelled := map[*ticket]bool{}
-	for _, o := range v.Expel {
-		expelled[o] = true
-	}
-	rest := f.line
-	rest.Keys = nil
-	for _, o := range f.Keys {
-		if !expelled[o] {
-			rest.Keys = append(rest.Keys, o)
-		}
-	}
-	if p := rest.Place(wish); !p.Held {
+	f.Keys = slices.DeleteFunc(f.Keys, func(o *ticket) bool { return slices.Contains(v.Expel, o) })
+	if p := f.Place(wish); !p.Held {
 		return driver.ErrBusy
 	}
 	return nil
@@ -221,21 +207,15 @@ func certain(ctx context.Context, l *link, q *queue, look func() error) error {
 
 // stand makes the node, and looks.
 func (t *seat) stand(ctx context.Context) (st exchange.Status, err error) {
-	s := t.s
-	for attempts := 0; ; attempts++ {
+	// The mark, which a ticket with ReportDeath wants to read, must not go with the queue's node.
+	err = t.s.store.laid(ctx, t.s.l, t.q.path, !t.j.ReportDeath, func() error {
 		st, err = t.create(ctx)
-		if errors.Is(err, zk.ErrNoNode) && attempts < 10 {
-			// A container that is empty goes away at any time.
-			// The mark, which a ticket with ReportDeath wants to read, must not go with it.
-			if err = s.store.lay(ctx, s.l, t.q.path, !t.j.ReportDeath); err == nil {
-				continue
-			}
-		}
-		if err != nil && sure(err) && !t.isOld() {
-			s.leaveSeat(t)
-		}
-		return st, err
+		return err
+	})
+	if err != nil && sure(err) && !t.isOld() {
+		t.s.leaveSeat(t)
 	}
+	return st, err
 }
 
 // sure reports whether an error means that nothing was done.
@@ -362,16 +342,13 @@ func (t *seat) unsure() {
 		return // then it was sent in this session
 	}
 	s.clear(func(ctx context.Context) {
-		for {
+		retry(ctx, s.ttl/8, func() error {
 			found, err := t.locate(ctx, s.l)
 			if err == nil && found != nil {
 				s.store.purge(ctx, s.l, t.q.path+"/"+found.node, s.ttl/8, func() bool { return false })
 			}
-			if err == nil || ctx.Err() != nil {
-				return
-			}
-			_ = backoff.Sleep(ctx, s.ttl/8)
-		}
+			return err
+		})
 	})
 }
 
@@ -392,10 +369,8 @@ func (t *seat) locate(ctx context.Context, l *link) (*ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key, ok := f.Find(t.j.ID); ok {
-		return key, nil
-	}
-	return nil, nil
+	key, _ := f.Find(t.j.ID)
+	return key, nil
 }
 
 // find looks for a ticket whose creation had no answer. One of an earlier
@@ -457,9 +432,7 @@ func (t *seat) look(ctx context.Context) (st exchange.Status, err error) {
 		s.mu.Unlock()
 		f, err := s.listed(ctx, t.q, near)
 		if errors.Is(err, zk.ErrNoNode) {
-			s.mu.Lock()
-			t.forget()
-			s.mu.Unlock()
+			t.forgotten()
 			return st, nil
 		}
 		if err != nil {
@@ -594,19 +567,21 @@ func (t *seat) refuse(ctx context.Context, why error) error {
 	t.s.mu.Lock()
 	t.s.refused.Add(t.j.ID)
 	t.s.mu.Unlock()
-	if err := t.at.quit(ctx, false); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := zk.Unless(t.at.quit(ctx, false), driver.ErrGone); err != nil {
 		return err
 	}
 	return why
 }
 
-// withdraw removes a ticket where a look at its queue is refused, for good: no caller asks about it again.
+// withdraw removes a ticket where a look at its queue is refused, for good: no caller asks about it again. It is gone
+// before the next one comes, unless that fails.
 func (t *seat) withdraw(ctx context.Context) {
-	if t.isOld() {
+	quit := func(ctx context.Context) error { return zk.Unless(t.at.quit(ctx, false), driver.ErrGone) }
+	if t.isOld() && quit(ctx) != nil {
 		t.s.store.background(func(ctx context.Context) {
-			for t.at.quit(ctx, false) != nil && ctx.Err() == nil && !t.s.isOver() && t.s.seat(t.j.ID) == t {
-				_ = backoff.Sleep(ctx, t.s.ttl/8)
-			}
+			ctx, cancel := t.s.within(ctx)
+			defer cancel()
+			retry(ctx, t.s.ttl/8, func() error { return quit(ctx) })
 		})
 	}
 }

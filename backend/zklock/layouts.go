@@ -192,18 +192,11 @@ func (p *lent) look(ctx context.Context) (exchange.Status, error) {
 // whatBecame of a ticket that was looked at.
 func (p *lent) whatBecame(ctx context.Context, err error) (exchange.Status, error) {
 	if errors.Is(err, driver.ErrGone) {
-		return exchange.Status{}, unlessGone(p.quit(ctx, false))
+		return exchange.Status{}, zk.Unless(p.quit(ctx, false), driver.ErrGone)
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	return p.basic(), err
-}
-
-func unlessGone(err error) error {
-	if errors.Is(err, driver.ErrGone) {
-		return nil
-	}
-	return err
 }
 
 // grant goes on with one that is first among locks.
@@ -282,7 +275,7 @@ func (p *lent) shrink(ctx context.Context, units int64) error {
 	done, err := p.leases.Shrink(ctx, units)
 	switch {
 	case errors.Is(err, driver.ErrGone):
-		return errors.Join(err, unlessGone(p.quit(ctx, false)))
+		return errors.Join(err, zk.Unless(p.quit(ctx, false), driver.ErrGone))
 	case err != nil || done:
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // queue is what is known of a queue.
@@ -252,18 +251,13 @@ func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark
 
 // purge removes a node, sooner or later, unless over says that it goes with its session.
 func (s *store) purge(ctx context.Context, l *link, path string, every time.Duration, over func() bool) {
-	for {
-		err := l.Remove(ctx, path)
-		if err == nil || errors.Is(err, zk.ErrNoNode) || ctx.Err() != nil {
-			break
+	retry(ctx, every, func() error {
+		err := zk.Unless(l.Remove(ctx, path), zk.ErrNoNode)
+		if err != nil && over() {
+			err = nil
 		}
-		if over() {
-			return
-		}
-		if backoff.Sleep(ctx, every) != nil {
-			return
-		}
-	}
+		return err
+	})
 	if t, ok := parse(base(path)); ok && number(t.Order) == math.MaxInt32 {
 		if errors.Is(l.Remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a number of permits
 			_ = s.renumber(ctx, l, parent(path))
@@ -282,18 +276,13 @@ func (s *store) clock(ctx context.Context, l *link) (now int64, sent, by driver.
 }
 
 // tick writes the clock: its stat has the present time, and the present transaction.
-func (s *store) tick(ctx context.Context, l *link) (*zk.Stat, error) {
+func (s *store) tick(ctx context.Context, l *link) (stat *zk.Stat, err error) {
 	path := s.aside("clock")
-	for range 5 {
-		stat, err := l.Set(ctx, path, nil, -1)
-		if !errors.Is(err, zk.ErrNoNode) {
-			return stat, err
-		}
-		if err := s.lay(ctx, l, path, false); err != nil {
-			return nil, err
-		}
-	}
-	return nil, zk.ErrNoNode
+	err = s.laid(ctx, l, path, false, func() error {
+		stat, err = l.Set(ctx, path, nil, -1)
+		return err
+	})
+	return stat, err
 }
 
 // ceil returns milliseconds.

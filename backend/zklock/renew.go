@@ -1,8 +1,10 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
@@ -14,14 +16,11 @@ import (
 // session expire. What it proves is an earlier exchange: see package internal/zk. What became of the tickets is known
 // without a question: their nodes stand as long as the session, unless they are removed, and that is watched.
 func (s *store) Renew(ctx context.Context, row exchange.Session, refs []exchange.Ref, _ int) (r exchange.Renewal, err error) {
-	o, err := s.live(row.ID)
-	if err != nil {
-		return r, err
-	}
-	within, cancel := o.within(ctx)
-	defer cancel()
-	r.Tickets, err = o.renew(within, refs)
-	return r, o.failed(ctx, err)
+	err = s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
+		r.Tickets, err = o.renew(ctx, refs)
+		return err
+	})
+	return r, err
 }
 
 func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.Status, error) {
@@ -105,9 +104,7 @@ func (s *session) other(ctx context.Context, ref exchange.Ref, f *listing) (st e
 	own := t != nil && t.q.name == ref.Queue
 	switch {
 	case !ok && own:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		t.forget()
+		t.forgotten()
 	case ok && own:
 		s.mu.Lock()
 		t.key = key
@@ -138,31 +135,18 @@ func (f *listing) wanted(t *ticket) bool {
 
 // Look lists the queues of tickets, and has what keeps waiters out watched.
 func (s *store) Look(ctx context.Context, row exchange.Session, refs []exchange.Ref) ([]exchange.Status, error) {
-	o, err := s.live(row.ID)
-	if err != nil {
-		return nil, err
-	}
-	within, cancel := o.within(ctx)
-	defer cancel()
-	found := make([]exchange.Status, len(refs))
-	errs := make([]error, len(refs))
-	slots := make(chan struct{}, zk.CrowdSlots)
-	exchange.AtOnce(len(refs), func(i int) {
-		slots <- struct{}{}
-		defer func() { <-slots }()
-		found[i], errs[i] = o.lookAt(within, refs[i])
-	})
-	failed := 0
-	for i, e := range errs {
-		if e != nil {
-			found[i].State = exchange.NotAsked
-			err = o.failed(ctx, e)
-			failed++
+	found, errs := make([]exchange.Status, len(refs)), make([]error, len(refs))
+	err := s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
+		several(len(refs), zk.CrowdSlots, func(i int) {
+			if found[i], errs[i] = o.lookAt(ctx, refs[i]); errs[i] != nil {
+				found[i].State = exchange.NotAsked
+			}
+		})
+		if slices.Contains(errs, nil) {
+			return nil
 		}
-	}
-	if failed < len(refs) {
-		err = nil
-	}
+		return cmp.Or(errs...)
+	})
 	return found, err
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
-	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/recent"
 )
 
@@ -272,6 +271,17 @@ func (s *store) live(id string) (*session, error) {
 	return nil, driver.ErrSession
 }
 
+// in makes an exchange of a session.
+func (s *store) in(ctx context.Context, id string, f func(context.Context, *session) error) error {
+	o, err := s.live(id)
+	if err != nil {
+		return err
+	}
+	within, cancel := o.within(ctx)
+	defer cancel()
+	return o.failed(ctx, f(within, o))
+}
+
 // within ends a call's context with the session and the store, too.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return endsWith(ctx, s.ctx)
@@ -346,17 +356,12 @@ func (s *session) clear(f func(ctx context.Context)) {
 
 // vacate removes the session's nodes, as long as the session of ZooKeeper may go on.
 func (s *session) vacate(ctx context.Context) {
-	for {
+	retry(ctx, s.ttl/8, func() error {
 		if now, _ := s.l.State(); now != 0 && now != s.zk {
-			return
+			return nil
 		}
-		if err := s.abandon(ctx, s.l); err == nil {
-			return
-		}
-		if backoff.Sleep(ctx, s.ttl/8) != nil {
-			return
-		}
-	}
+		return s.abandon(ctx, s.l)
+	})
 }
 
 // abandon removes the session's nodes, by any connection.
@@ -373,14 +378,9 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 		if err := t.at.abandon(ctx, l); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		t.forget()
-		s.mu.Unlock()
+		t.forgotten()
 	}
-	if err := l.Remove(ctx, s.inbox); err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	return nil
+	return zk.Unless(l.Remove(ctx, s.inbox), zk.ErrNoNode)
 }
 
 // abandon removes the node of a ticket.
@@ -431,13 +431,13 @@ func (s *store) End(ctx context.Context, row exchange.Session, _ []exchange.Leav
 	done := make(chan struct{})
 	if !s.background(func(ctx context.Context) {
 		defer close(done)
-		for ctx.Err() == nil {
+		retry(ctx, again, func() error {
 			l, err := s.link(ctx)
-			if err == nil && o.abandon(ctx, l) == nil {
-				return
+			if err == nil {
+				err = o.abandon(ctx, l)
 			}
-			_ = backoff.Sleep(ctx, again)
-		}
+			return err
+		})
 	}) {
 		return nil, errClosed
 	}
@@ -467,6 +467,13 @@ func (t *seat) forget() {
 	t.state = exchange.Gone
 	t.s.buried.Add(t.j.ID)
 	t.drop()
+}
+
+// forgotten is forget for who does not hold s.mu.
+func (t *seat) forgotten() {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.forget()
 }
 
 // drop frees what the seat has here; s.mu is held.

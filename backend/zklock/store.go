@@ -15,6 +15,7 @@ import (
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/internal/backoff"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
@@ -266,6 +267,36 @@ func (s *store) lay(ctx context.Context, l *link, path string, container bool) e
 		return s.lay(ctx, l, path, container)
 	}
 	return err
+}
+
+// laid makes a change that needs a node, which is made if it is not there. A container that is empty goes away at any
+// time.
+func (s *store) laid(ctx context.Context, l *link, path string, container bool, change func() error) error {
+	for tries := 0; ; tries++ {
+		err := change()
+		if !errors.Is(err, zk.ErrNoNode) || tries == 10 {
+			return err
+		}
+		if err := s.lay(ctx, l, path, container); err != nil {
+			return err
+		}
+	}
+}
+
+// retry repeats a task, with pauses, until it succeeds, or ctx ends.
+func retry(ctx context.Context, every time.Duration, task func() error) {
+	for task() != nil && backoff.Sleep(ctx, every) == nil {
+	}
+}
+
+// several does so many things, a bounded number of them at a time.
+func several(n, most int, do func(i int)) {
+	var begun atomic.Int64
+	exchange.AtOnce(min(n, most), func(int) {
+		for i := int(begun.Add(1)); i <= n; i = int(begun.Add(1)) {
+			do(i - 1)
+		}
+	})
 }
 
 // turn is a mutex that heeds contexts.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
@@ -194,53 +194,41 @@ func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own st
 	if err != nil {
 		return false
 	}
-	type result struct {
-		node string
-		err  error
+	nodes, errs := slices.Collect(maps.Keys(want)), make([]error, len(want))
+	s.mu.Lock()
+	for _, node := range nodes {
+		w.on[node] = s.l.Watch(t.q.path+"/"+node, false, func() { s.store.background(t.react) })
 	}
-	results := make(chan result, len(want))
-	var asking sync.WaitGroup
-	for node := range want {
-		path := t.q.path + "/" + node
-		on := s.l.Watch(path, false, func() { s.store.background(t.react) })
-		s.mu.Lock()
-		w.on[node] = on
-		s.mu.Unlock()
-		asking.Go(func() {
-			var c zk.Content
-			var err error
+	s.mu.Unlock()
+	_, err = zk.Run(ctx, func() (struct{}, error) { // ctx may end before they are answered
+		defer give()
+		exchange.AtOnce(len(nodes), func(i int) {
+			node, path := nodes[i], t.q.path+"/"+nodes[i]
 			if node == w.permits {
-				err = s.l.Stands(context.Background(), path, w.set)
-			} else {
-				c, err = s.l.See(context.Background(), path)
+				errs[i] = s.l.Stands(context.Background(), path, w.set)
+				return
 			}
-			if err == nil && node == own {
+			c, err := s.l.See(context.Background(), path)
+			if errs[i] = err; err == nil && node == own {
 				t.seen(c)
 			}
-			results <- result{node, err}
 		})
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return false
 	}
-	go func() { // the context may end before they are answered
-		asking.Wait()
-		give()
-	}()
 	ok := true
-	for range len(want) {
-		var r result
-		select {
-		case r = <-results:
-		case <-ctx.Done():
-			return false
-		}
-		if r.err == nil {
+	for i, err := range errs {
+		if err == nil {
 			continue
 		}
 		s.mu.Lock()
-		s.l.Ignore(w.on[r.node])
-		delete(w.on, r.node)
-		isNext := w.next != nil && r.node == w.next.node
+		s.l.Ignore(w.on[nodes[i]])
+		delete(w.on, nodes[i])
+		isNext := w.next != nil && nodes[i] == w.next.node
 		s.mu.Unlock()
-		if !errors.Is(r.err, zk.ErrNoNode) || !isNext || !t.advance(ctx, w) {
+		if !errors.Is(err, zk.ErrNoNode) || !isNext || !t.advance(ctx, w) {
 			ok = false // of the next it tells only that the mark is to be read
 		}
 	}

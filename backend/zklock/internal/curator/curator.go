@@ -10,7 +10,6 @@ package curator
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -90,18 +89,10 @@ func (p *place) do(ctx context.Context, f func(ctx context.Context) error) error
 	return err
 }
 
-// unless is the error, or nil for one.
-func unless(err, one error) error {
-	if errors.Is(err, one) {
-		return nil
-	}
-	return err
-}
-
 // list lists a node's children: none, if there is no node.
 func list(ctx context.Context, l *zk.Link, path string, watch bool) ([]string, error) {
 	c, err := l.List(ctx, path, watch)
-	return c.Names, unless(err, zk.ErrNoNode)
+	return c.Names, zk.Unless(err, zk.ErrNoNode)
 }
 
 // again is how soon a task tries again after an error.

@@ -90,7 +90,7 @@ func (m *Member) Enter(ctx context.Context) (zxid uint64, err error) {
 				return nil
 			}
 			// It is of an earlier session of ours.
-			if err := unless(m.Link().Remove(ctx, m.path), zk.ErrNoNode); err != nil {
+			if err := zk.Unless(m.Link().Remove(ctx, m.path), zk.ErrNoNode); err != nil {
 				return err
 			}
 		}
@@ -109,7 +109,7 @@ func (m *Member) prepare(ctx context.Context) error {
 		return err
 	}
 	if len(present(nodes)) == 0 && slices.Contains(nodes, ready) {
-		return unless(l.Remove(ctx, m.queue+"/"+ready), zk.ErrNoNode)
+		return zk.Unless(l.Remove(ctx, m.queue+"/"+ready), zk.ErrNoNode)
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func (ls *Layouts) loadRound(ctx context.Context, l *zk.Link, queue string, f ex
 	ls.Follow(f, l, path, true)
 	c, err := l.List(ctx, path, f.Mailbox != "")
 	if err != nil {
-		return driver.Cell{}, unless(err, zk.ErrNoNode)
+		return driver.Cell{}, zk.Unless(err, zk.ErrNoNode)
 	}
 	round := uint64(stat.Czxid)
 	var now driver.Round

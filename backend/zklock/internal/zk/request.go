@@ -2,7 +2,16 @@ package zk
 
 import (
 	"context"
+	"errors"
 )
+
+// Unless is the error, or nil for one.
+func Unless(err, one error) error {
+	if errors.Is(err, one) {
+		return nil
+	}
+	return err
+}
 
 // Call makes a call of the client until ctx ends. The call then goes on by itself.
 func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
