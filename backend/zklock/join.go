@@ -230,24 +230,17 @@ func (t *seat) create(ctx context.Context) (st exchange.Status, err error) {
 	stem := t.q.path + "/" + s.store.ticketOf(&t.j).stem()
 	data := t.meta().encode()
 	t.q.mu.Lock()
-	front, set := t.q.front, t.q.set
+	crowded := t.q.front > crowdLine
 	t.q.mu.Unlock()
-	contended, crowded := front > 0 || set, front > crowdLine
 	type look struct {
-		zk.Content
 		all *listing
 		err error
 	}
 	looked := make(chan look, 1)
 	if !crowded { // else the list is looked at once the node is there
 		go func() {
-			var l look
-			if contended {
-				l.all, l.err = s.listed(ctx, t.q, false)
-			} else {
-				l.Content, l.err = s.l.Get(ctx, t.q.path)
-			}
-			looked <- l
+			all, err := s.listed(ctx, t.q, false)
+			looked <- look{all, err}
 		}()
 	}
 	if err := ctx.Err(); err != nil {
@@ -270,19 +263,11 @@ func (t *seat) create(ctx context.Context) (st exchange.Status, err error) {
 	if err != nil {
 		return st, err
 	}
-	if crowded {
-		return t.look(ctx)
-	}
-	l := <-looked
-	switch {
-	case l.err != nil:
-	case contended:
-		if st, err = t.judge(ctx, l.all); !errors.Is(err, errStale) {
-			return st, err
-		}
-	default:
-		if st, ok, err := t.glance(ctx, l.Content); ok || err != nil {
-			return st, err
+	if !crowded {
+		if l := <-looked; l.err == nil {
+			if st, err = t.judge(ctx, l.all); !errors.Is(err, errStale) {
+				return st, err
+			}
 		}
 	}
 	return t.look(ctx)
@@ -403,26 +388,6 @@ func (t *seat) find(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// glance sees from the node of the queue whether the ticket is held: it is alone,
-// or the mark says that the one in front has held and left, and so have
-// all before. No child has come or gone since the ticket's node was made: so it stands.
-func (t *seat) glance(ctx context.Context, c zk.Content) (st exchange.Status, ok bool, err error) {
-	mark, is, _ := t.q.learn(c.Data)
-	t.s.mu.Lock()
-	behind := is && mark == t.key.Order-1
-	ok = uint64(c.Stat.Pzxid) == t.zxid && (c.Stat.NumChildren == 1 || behind && c.Data[0] == markLetter)
-	if ok {
-		t.inherited = !behind && number(t.key.Order) != 0
-		t.whole, t.late, t.version = t.key.Units == t.key.Capacity, false, version(c.Stat.Version)
-	}
-	t.s.mu.Unlock()
-	if !ok {
-		return st, false, nil
-	}
-	st, err = t.at.grant(ctx, false)
-	return st, true, err
-}
-
 // look lists the queue and sees how the ticket stands. It is the turn of the caller.
 func (t *seat) look(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
@@ -469,8 +434,11 @@ func (t *seat) judge(ctx context.Context, f *listing) (st exchange.Status, err e
 	held := t.state == exchange.Held
 	s.mu.Unlock()
 	t.q.mu.Lock()
-	t.q.front, t.q.set = len(p.Before), f.number.node != ""
+	t.q.front = len(p.Before)
 	t.q.mu.Unlock()
+	if f.stat.DataLength == 0 {
+		t.q.learn(nil)
+	}
 	if held {
 		return t.status(ctx, p.Wanted)
 	}

@@ -18,7 +18,6 @@ type queue struct {
 
 	mu       sync.Mutex
 	front    int                    // how many stood in front of the last ticket that was looked at
-	set      bool                   // there was a number of permits
 	seen     bool                   // the data of the node were read
 	foreign  bool                   // they belong to another program
 	denied   bool                   // they may not be written

@@ -83,13 +83,16 @@ func (p *party) awaits(k driver.Ticket) <-chan answer {
 	return p.begin(func(ctx context.Context) (driver.Ticket, error) { return p.Await(ctx, k) })
 }
 
-// unheard is a Join whose node stands, and whose client hears of that later.
+// unheard is a Join whose node stands, and whose client hears of that later, when it asks again.
 func (p *party) unheard(r driver.Request) (hears func() answer) {
 	p.t.Helper()
-	hold := p.via.HoldReplies(zktest.With(zktest.OpCreate))
-	joined := p.joins(r)
-	<-hold.Held()
-	return func() answer { hold.Release(); return <-joined }
+	lost := p.via.Lost()
+	p.via.LoseReplies(1, zktest.With(zktest.OpCreate))
+	if got := <-p.joins(r); got.err == nil || p.via.Lost() == lost {
+		p.t.Fatalf("a Join without an answer: %+v", got)
+	}
+	r.Retry = true
+	return func() answer { return <-p.joins(r) }
 }
 
 // stopped begins a call of which a request is held back. End lets it go on.

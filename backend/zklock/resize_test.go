@@ -343,7 +343,7 @@ func TestWhoIsRemovedBeforeItLooksIsNotGranted(t *testing.T) {
 					p.leaves(k)
 				}
 				r.ID = someID()
-				looks := late.via.HoldRequests(zktest.With(zktest.OpGetData))
+				looks := late.via.HoldRequests(zktest.With(zktest.OpGetChildren2))
 				joined := late.joins(r)
 				<-looks.Held()
 				if len(p.nodes(r.Queue)) == len(front) {
