@@ -303,7 +303,7 @@ func (e *examination) brief(ctx context.Context) error {
 // made.
 func (e *examination) remedy(ctx context.Context, err error) string {
 	if !errors.Is(err, zk.ErrNoAuth) && !errors.Is(err, zk.ErrInvalidACL) && !errors.Is(err, zk.ErrAuthFailed) {
-		return "see the logs of the servers: nodes of queues need ZooKeeper 3.5.1 or later"
+		return "see the logs of the servers: the session needs ZooKeeper 3.6 or later"
 	}
 	acl, commands := "world:anyone:cdrwa", []string(nil)
 	if user, _, ok := strings.Cut(e.config.servers.Auth, ":"); ok {

@@ -77,34 +77,6 @@ func TestATicketThatComesBackIsRemoved(t *testing.T) {
 	}
 }
 
-// Promise: a ticket that has left and comes back is removed as well where the servers do not
-// tell which nodes a session has, as soon as another ticket of its session waits behind it; and such
-// servers are not asked again and again, since they end the connection.
-func TestATicketThatComesBackOnAnOldServer(t *testing.T) {
-	t.Parallel()
-	const ttl = 4 * time.Second
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	via.LoseReplies(1000, zktest.With(opGetEphemerals))
-	a := session(t, opened(t, via.Addr), ttl)
-	beat(t, a)
-	busy.Until(t, "it is asked for the nodes of its session, a few times", func() bool { return via.Requests(opGetEphemerals) >= 3 })
-	time.Sleep(3 * ttl)
-	if n := via.Requests(opGetEphemerals); n > 4 {
-		t.Errorf("asked %d times, and the connection ended each time", n)
-	}
-	k := holds(t, a, aMutex("q"))
-	path := "/a/q/" + nodes(t, connected(t, s.Addr), "/a/q")[0]
-	noError(t, a.Leave(limited(t), k, true))
-	appear(t, zklock.Connection(a), path)
-	w := join(t, a, aMutex("q"))
-	got, err := a.Await(limited(t), w)
-	if err != nil || !got.Held {
-		t.Fatalf("behind a ticket that came back: %+v %v", got, err)
-	}
-	vanishes(t, connected(t, s.Addr), path, ttl)
-}
-
 // Promise: no ticket that stands is taken for one that has come back: neither one of
 // another session on the same connection, nor one whose Join has no answer yet, nor a node of the
 // program's own or of another library, nor one that another session was asked to leave.

@@ -238,28 +238,10 @@ func (t *seat) isFixedAgain(ctx context.Context) error {
 	return errStale
 }
 
-// haunted removes tickets that this session has left, and that stand in front of one that waits; s.mu is held. Servers
-// with the faults that Check warns of bring such nodes back after leaders have crashed: they would stand as long as the
-// session of their client, and all others wait behind them.
-func (s *session) haunted(q *queue, front []obstacle) {
-	for _, o := range front {
-		if o.ID == "" || !s.buried.Has(o.ID) {
-			continue
-		}
-		path := q.path + "/" + o.node
-		s.store.background(func(ctx context.Context) {
-			// Others can be asked to leave, too, and say no.
-			c, err := s.l.Get(ctx, path)
-			if err == nil && c.Stat.EphemeralOwner == s.zk && !s.l.Knows(o.ID) {
-				_ = s.l.Remove(ctx, path)
-			}
-		})
-	}
-}
-
-// visit removes such ghosts, once in a TTL: it asks the server which nodes the session has, and removes the nodes of
-// tickets that no session on this connection knows. A ticket is known before its node is made, and until that is
-// removed.
+// visit removes ghosts, once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after
+// leaders have crashed. They would stand as long as the session of their client, and all others wait behind them. It
+// asks the server which nodes the session has, and removes the nodes of tickets that no session on this connection
+// knows. A ticket is known before its node is made, and until that is removed.
 func (s *session) visit(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ttl/4)
 	defer cancel()

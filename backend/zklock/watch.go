@@ -63,7 +63,6 @@ func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.haunted(t.q, w.obstacles)
 	if old := t.wait; old != nil {
 		w.on = old.on // the watches that are still wanted stay
 	}

@@ -9,8 +9,8 @@ import (
 
 // When a session ends, the servers write the paths of all its ephemeral nodes in one
 // transaction, however long. One that is longer than twice their jute.maxbuffer (a
-// million bytes by default; a little more than once before 3.6) they can write, but
-// not read again: no server would ever start any more. So a session has no more
+// million bytes by default) they can write, but not
+// read again: no server would ever start any more. So a session has no more
 // tickets than are safe. The same goes for what one ticket says of itself.
 var mostWeight = 1_000_000
 

@@ -3,7 +3,6 @@ package zk
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
@@ -24,40 +23,17 @@ func (t *Tap) Knows(id string) bool {
 
 const opGetEphemerals = 103
 
-var errNoEphemerals = errors.New("zookeeper: the server does not tell the nodes of a session")
-
-// Ephemerals lists the nodes of the session below a path. Servers before 3.6 end the
-// connection when they are asked, so that they are not asked again.
+// Ephemerals lists the nodes of the session below a path.
 func (t *Tap) Ephemerals(ctx context.Context, root string) ([]string, error) {
-	t.mu.Lock()
-	mute := t.mute
-	t.mu.Unlock()
-	if mute >= mutes {
-		return nil, errNoEphemerals
-	}
 	got, err := t.ask(ctx, opGetEphemerals, binary.BigEndian.AppendUint32(nil, uint32(len(root))), []byte(root))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case errors.Is(err, errEnded):
-		t.mute++ // perhaps because it was asked
-		return nil, err
-	case err != nil:
-		return nil, err
-	case got.code == codeUnimplemented:
-		t.mute = mutes
-		return nil, errNoEphemerals
-	case got.code != 0:
-		return nil, client.ErrUnknown
+	if err == nil && got.code != 0 {
+		err = client.ErrUnknown
 	}
-	t.mute = 0
+	if err != nil {
+		return nil, err
+	}
 	return texts(got.body), nil
 }
-
-// mutes is how many connections in a row may end in place of an answer.
-const mutes = 3
-
-var errEnded = errors.New("zookeeper: the connection ended in place of an answer")
 
 // texts reads a list of strings as ZooKeeper sends it, up to one that is not there.
 func texts(b []byte) (list []string) {
@@ -73,10 +49,7 @@ func texts(b []byte) (list []string) {
 	return list
 }
 
-const (
-	xidOwn            = -1000 // those below are of our own requests
-	codeUnimplemented = -6
-)
+const xidOwn = -1000 // those below are of our own requests
 
 // answer is what a server says to a request of our own.
 type answer struct {
@@ -118,7 +91,7 @@ func (t *Tap) ask(ctx context.Context, op int32, body ...[]byte) (answer, error)
 		case a := <-got:
 			return a, nil
 		case <-w.gone:
-			return answer{}, errEnded
+			return answer{}, client.ErrConnectionClosed
 		case <-time.After(time.Minute): // the client has long left the server
 			return answer{}, client.ErrConnectionClosed
 		}

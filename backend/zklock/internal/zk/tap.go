@@ -41,7 +41,6 @@ type Tap struct {
 	watched   map[string][]*Watch
 	armed     map[aim]int // watches that requests have still to set
 	listeners map[*Listener]struct{}
-	mute      int   // connections that ended when getEphemerals was asked; see own.go
 	bearer    int64 // the session that weight is of
 	weight    int   // of its tickets
 }
