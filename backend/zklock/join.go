@@ -57,7 +57,7 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 	}
 	defer t.turn.give()
 	if fresh && j.NoWait {
-		if err := s.certain(ctx, q, func() error { return t.at.precheck(ctx) }); err != nil {
+		if err := certain(ctx, s.l, q, func() error { return t.at.precheck(ctx) }); err != nil {
 			s.leaveSeat(t)
 			return st, err
 		}
@@ -190,10 +190,6 @@ func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) erro
 
 // certain repeats a look that was refused once the server has caught up: it may have
 // shown an older state than other clients have seen.
-func (s *session) certain(ctx context.Context, q *queue, look func() error) error {
-	return certain(ctx, s.l, q, look)
-}
-
 func certain(ctx context.Context, l *link, q *queue, look func() error) error {
 	err := look()
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrBusy) || errors.Is(err, driver.ErrMismatch) {
@@ -427,7 +423,7 @@ func (t *seat) judge(ctx context.Context, f *listing) (st exchange.Status, err e
 	}
 	p := f.Place(key)
 	if t.key != nil && t.key.node != key.node { // one with a fixed end may have got another
-		defer t.resettle()
+		t.resettle()
 	}
 	t.key = key
 	t.front = len(p.Before)

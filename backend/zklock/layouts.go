@@ -279,7 +279,7 @@ func (p *lent) shrink(ctx context.Context, units int64) error {
 	case err != nil || done:
 		return err
 	}
-	return p.rename(ctx, 0, zk.Ephemeral, func(next *ticket) { next.wish = min(next.wish, units) })
+	return p.rename(ctx, 0, func(next *ticket) { next.wish = min(next.wish, units) })
 }
 
 func (p *lent) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }

@@ -383,31 +383,6 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 	return zk.Unless(l.Remove(ctx, s.inbox), zk.ErrNoNode)
 }
 
-// abandon removes the node of a ticket.
-func (t *seat) abandon(ctx context.Context, l *link) error {
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	t.s.mu.Lock()
-	key := t.key
-	t.s.mu.Unlock()
-	for tries := 0; tries < 5; tries++ {
-		if key == nil || tries > 0 { // making it had no answer, or it has another name
-			var err error
-			if key, err = t.locate(ctx, l); err != nil {
-				return err
-			}
-		}
-		if key == nil || key.until != 0 {
-			break
-		}
-		if err := l.Remove(ctx, t.q.path+"/"+key.node); !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-	return nil
-}
-
 // End ends a session. If its connection was lost just then, no server knows of the end: the tickets would stand
 // until the timeout. They are removed over another connection, also when the caller does not wait for it any more.
 func (s *store) End(ctx context.Context, row exchange.Session, _ []exchange.Leave) ([]string, error) {
