@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -188,54 +189,27 @@ func (t *seat) expire(ctx context.Context) {
 	}
 }
 
-// expel is expire for a node. It is errStale if the node has another end by now.
+// expel is expire for a node. It is errStale if the ticket has another end by now.
 func (t *seat) expel(ctx context.Context) error {
 	s := t.s
 	s.mu.Lock()
 	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
-	fixed := t.fixed
 	s.mu.Unlock()
-	if key == nil {
-		return t.quit(ctx, false)
-	}
-	if fixed {
-		now, _, by, err := s.store.clock(ctx, s.l)
-		if err != nil {
-			return err
+	return t.removeNode(ctx, s.l, key, func(key *ticket) error {
+		if key.until != 0 {
+			now, _, _, err := s.store.clock(ctx, s.l)
+			if err != nil {
+				return err
+			}
+			if key.left(now) > 0 { // another client has given it that
+				s.mu.Lock()
+				t.key = key
+				s.mu.Unlock()
+				return cmp.Or(t.isFixed(ctx, false), errStale)
+			}
 		}
-		if left := key.left(now); left > 0 {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			t.ends.Reset(by.Add(left).Sub(driver.Now()) + time.Millisecond)
-			return errStale
-		}
-	}
-	err := s.store.takeLate(ctx, s.l, t.q, key, mark, late, v)
-	if !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	found, err := t.locate(ctx, s.l)
-	if err != nil {
-		return err
-	}
-	if found == nil {
-		return driver.ErrGone
-	}
-	s.mu.Lock()
-	t.key = found
-	s.mu.Unlock()
-	if found.until != 0 {
-		return t.isFixedAgain(ctx)
-	}
-	return errors.New("zookeeper: the ticket has another node")
-}
-
-// isFixedAgain notes the end that another client has given the ticket.
-func (t *seat) isFixedAgain(ctx context.Context) error {
-	if err := t.isFixed(ctx, false); err != nil {
-		return err
-	}
-	return errStale
+		return s.store.takeLate(ctx, s.l, t.q, key, mark, late, v)
+	})
 }
 
 // visit removes ghosts, once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after

@@ -115,27 +115,30 @@ func (s *store) begin(ctx context.Context, row exchange.Session) (o *session, er
 	if err != nil {
 		return nil, err
 	}
-	if o, err = s.newSession(ctx, l, row); err != nil && l.Own {
-		l.Close()
-		s.retired.Add(l.Exchanges())
-	}
-	return o, err
-}
-
-func (s *store) newSession(ctx context.Context, l *link, row exchange.Session) (*session, error) {
+	defer func() {
+		if err != nil && l.Own {
+			l.Close()
+			s.retired.Add(l.Exchanges())
+		}
+	}()
 	id, ttl := l.State()
 	if id == 0 {
 		return nil, zk.ErrConnectionClosed
 	}
 	row.TTL = ttl
-	o := s.sessionOf(l, row, id)
+	now := driver.Now()
+	o = &session{
+		store: s, row: row, l: l, zk: id, ttl: ttl, freed: make(chan struct{}), reading: make(turn, 1), seats: map[string]*seat{}, crowds: map[string]*zk.Watch{},
+		buried: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl}, renewed: now, visited: now, // a client that does not live long has no ghosts
+		inbox: s.aside("post", hexID(id)+"-"+strconv.FormatUint(l.Number(), 10)),
+	}
+	o.ctx, o.cancel = context.WithCancel(s.ctx)
 	o.stop = l.Listen(&zk.Listener{Connected: o.connected, Disconnected: o.disconnected, Knows: func(id string) bool { return o.seat(id) != nil }})
-	err := o.openInbox(ctx)
+	if err = o.openInbox(ctx); err == nil {
+		err = s.resume(ctx, l)
+	}
 	if now, _ := l.State(); err == nil && now != id {
 		err = zk.ErrConnectionClosed
-	}
-	if err == nil {
-		err = s.resume(ctx, l)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,18 +154,6 @@ func (s *store) newSession(ctx context.Context, l *link, row exchange.Session) (
 	s.tasks.Go(func() { o.readInbox(o.ctx) })
 	s.tasks.Go(o.pulse)
 	return o, nil
-}
-
-// sessionOf is a session of ZooKeeper with that number.
-func (s *store) sessionOf(l *link, row exchange.Session, id int64) *session {
-	now := driver.Now()
-	o := &session{
-		store: s, row: row, l: l, zk: id, ttl: row.TTL, freed: make(chan struct{}), reading: make(turn, 1), seats: map[string]*seat{}, crowds: map[string]*zk.Watch{},
-		buried: recent.IDs{Span: row.TTL}, refused: recent.IDs{Span: row.TTL}, renewed: now, visited: now, // a client that does not live long has no ghosts
-		inbox: s.aside("post", hexID(id)+"-"+strconv.FormatUint(l.Number(), 10)),
-	}
-	o.ctx, o.cancel = context.WithCancel(s.ctx)
-	return o
 }
 
 // pulse keeps the session proven, as long as it is renewed.

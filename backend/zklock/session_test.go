@@ -1,11 +1,9 @@
 package zklock
 
 import (
+	"context"
 	"testing"
 	"time"
-
-	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
-	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Promise: a session is over as soon as its client has another, or one with a shorter
@@ -25,10 +23,9 @@ func TestASessionIsOverOnceItsClientHasAnother(t *testing.T) {
 		{"no session", 0, ttl, true},
 	} {
 		s := newStore(&config{})
-		l := newLink(zk.NewLink(nil, zk.NewTap(nil), nil))
-		o := s.sessionOf(l, exchange.Session{ID: "a", TTL: ttl}, 7)
+		o := &session{store: s, zk: 7, ttl: ttl}
+		o.ctx, o.cancel = context.WithCancel(t.Context())
 		s.closed = true // it has no tasks
-		close(o.freed)
 		o.connected(c.session, c.timeout)
 		if o.isOver() != c.over {
 			t.Errorf("connected with %s: over %v", c.what, o.isOver())
