@@ -53,6 +53,14 @@ func (p *party) waits(r driver.Request) driver.Ticket {
 	return got
 }
 
+// vanishes has a queue's empty node removed, as the server does, which may have been faster.
+func (p *party) vanishes(path string) {
+	p.t.Helper()
+	if err := p.raw.Delete(path, -1); !errors.Is(err, zk.ErrNoNode) {
+		noError(p.t, err)
+	}
+}
+
 // stillWaits asks the server.
 func (p *party) stillWaits(r driver.Request) {
 	p.t.Helper()

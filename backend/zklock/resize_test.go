@@ -79,7 +79,7 @@ func TestWhatHappensWhileANumberIsSet(t *testing.T) {
 			before := p.holds(permits("q", 1, 1))
 			end := p.next().resizing("q", 1)
 			p.leaves(before)
-			noError(p.t, p.raw.Delete("/a/q", -1)) // as the server does once it is empty
+			p.vanishes("/a/q")
 			use(numbers)
 			held, r := late.holds(permits("q", 1, 1)), permits("q", 1, 1)
 			last := p.next()
@@ -128,7 +128,7 @@ func TestWhatHappensWhileANumberIsSet(t *testing.T) {
 				p.passes(permits("q", 1, 1))
 			}
 			end := p.next().resizing("q", 1)
-			noError(p.t, p.raw.Delete("/a/q", -1))
+			p.vanishes("/a/q")
 			k := late.holds(permits("q", 2, 2))
 			noError(p.t, end())
 			p.evicts(late, k)
