@@ -3,11 +3,11 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/interlock-go/interlock/driver"
@@ -116,32 +116,36 @@ func (s *store) RaiseAll(ctx context.Context, floor uint64) error { return s.Rai
 func (s *store) Clock(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
 
 // The number of permits stands in the key of the floor, which is read with the line whatever the kind of a ticket is:
-// so number and line are of one revision, and who wants a mutex sees the number, too. Who was held when it was set is
-// found out after that, from the history of the queue: nothing but the number has changed at that revision. Whoever
-// finds that this was not done does it, with the same result. If the history was compacted before, it stays open who
-// was held: none of these counts as a holder for others, and none is removed as a waiter.
+// so number and line are of one revision, and who wants a mutex sees the number, too.
 
-// Resize sets a number of permits, or takes it back. It is in force from the first change on. The others,
-// which say who was held then, and remove who can never fit, may be made by anybody.
+// Resize sets a number of permits, or takes it back, and says with it who was held. Then it removes who can never fit.
+// If it dies before that, each of these leaves with the next look at it.
 func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettled bool, err error) {
-	for range attempts * attempts {
+	for tries := range attempts * attempts {
 		ln, err := s.lineOf(ctx, name)
-		switch {
-		case err != nil:
+		if err != nil {
 			return false, err
-		case !ln.Number.Complete():
-			if _, err := s.findHeld(ctx, name, ln.Kept); err != nil {
-				return false, err
-			}
-			continue
 		}
-		next := ln.Kept
 		number, change, err := ln.Resize(permits)
 		if err != nil || !change {
 			return false, err
 		}
+		next := ln.Kept
 		next.Number = number
-		next, made, err := s.keep(ctx, name, next)
+		stand := ln.HeldNow(&next.Number, ln.at)
+		var when []clientv3.Cmp
+		switch fits := ln.Number.Permits > 0 && !ln.Number.Unset && number.Permits >= ln.Number.Permits; {
+		case fits && next.Number.Perhaps == 0: // all others wait, or fit
+			next.Number.Waited = math.MaxInt64
+		case fits:
+		case number.Permits > 0 && len(stand) > 0 && len(stand) < maxOps && tries < attempts*attempts-1:
+			for _, t := range stand {
+				when = append(when, stands(t))
+			}
+		default: // it is not known who else is held
+			next.Number = number
+		}
+		next, made, err := s.keep(ctx, name, next, when...)
 		switch {
 		case err != nil:
 			return false, err
@@ -150,59 +154,17 @@ func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettl
 		case next.Number.Permits == 0:
 			return false, nil
 		}
-		if ln, err = s.findHeld(ctx, name, next); err != nil || ln.Number.Set != next.Number.Set { // another one is set by now
-			return false, err
-		}
+		ln.Kept = next
 		_, err = s.removeUnfit(ctx, ln.Kept, slices.DeleteFunc(ln.Keys, func(t *ticket) bool { return !ln.Unfit(t) }))
 		return false, err
 	}
 	return false, errors.New("the number of permits was changed by others again and again")
 }
 
-// findHeld completes a number that was set: it writes who was held then. The line that it returns is the one
-// of then, with what the queue keeps now. If that was compacted, it is written that nobody can find it out.
-func (s *store) findHeld(ctx context.Context, name string, k keys.Kept) (*line, error) {
-	ln, err := s.lineBefore(ctx, name, k.Number.Set)
-	switch n := &k.Number; {
-	case errors.Is(err, rpctypes.ErrCompacted):
-		n.Perhaps, ln = n.Set-1, &line{}
-	case err != nil:
-		return nil, err
-	default:
-		n.Perhaps = ln.Number.Perhaps // of an earlier number
-		if held := ln.Holders(); len(held) > 0 {
-			n.Held = max(n.Held, held[len(held)-1].Order)
-		}
-	}
-	for {
-		found := k.Number
-		now, made, err := s.keep(ctx, name, k)
-		ln.Kept = now
-		if err != nil || made || now.Number.Complete() || now.Number.Set != found.Set {
-			return ln, err
-		}
-		k = now // tokens were raised
-		k.Number.Held, k.Number.Perhaps = found.Held, found.Perhaps
-	}
-}
-
-// lineBefore reads a whole line as it was when a number was set, and what the queue kept until then.
-func (s *store) lineBefore(ctx context.Context, name string, set int64) (*line, error) {
-	ln := &line{at: set}
-	all, err := s.get(ctx, s.floor(name), clientv3.WithRev(set-1))
-	if err == nil {
-		ln.Kept, err = readKept(all)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ln, s.readUntil(ctx, ln, name, func() bool { return false })
-}
-
 // keep writes what a queue keeps, if that was not written anew since it was read, and returns what it keeps by then.
-func (s *store) keep(ctx context.Context, name string, k keys.Kept) (now keys.Kept, made bool, err error) {
+func (s *store) keep(ctx context.Context, name string, k keys.Kept, when ...clientv3.Cmp) (now keys.Kept, made bool, err error) {
 	key := s.floor(name)
-	got, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", k.Written)},
+	got, err := s.change(ctx, append(when, clientv3.Compare(clientv3.ModRevision(key), "=", k.Written)),
 		[]clientv3.Op{clientv3.OpPut(key, valueOf(k))}, []clientv3.Op{clientv3.OpGet(key)})
 	switch {
 	case err != nil:
@@ -242,9 +204,8 @@ func (s *store) removeUnfit(ctx context.Context, k keys.Kept, unfit []*ticket) (
 	return removed, nil
 }
 
-// numbers does what is left to do of the numbers of permits of the queues that a look has read: it has
-// waiters leave that can never fit, and a heartbeat finds out who was held. If it fails, the next look tries
-// again: these queues are not the only ones of the client.
+// numbers has waiters leave that can never fit, by the numbers of permits of the queues that a look has read. If it
+// fails, the next look tries again: these queues are not the only ones of the client.
 func (l *look) numbers(ctx context.Context) {
 	for _, q := range l.queues {
 		if len(q.unfits) > 0 {
@@ -256,21 +217,16 @@ func (l *look) numbers(ctx context.Context) {
 			}
 		}
 	}
-	for name, q := range l.queues {
-		if !q.Number.Complete() && !l.watch {
-			_, _ = l.s.findHeld(ctx, name, q.Kept)
-		}
-	}
 }
 
-// lineOf reads the front of a queue, with one ticket at least unless it has none.
+// lineOf reads a queue.
 func (s *store) lineOf(ctx context.Context, name string) (*line, error) {
 	l := s.newLook(exchange.Session{}, nil, false)
 	q := l.front(name)
 	if err := errors.Join(l.batch.run(ctx), l.err); err != nil {
 		return nil, err
 	}
-	return &q.line, s.readUntil(ctx, &q.line, name, func() bool { return len(q.Keys) > 0 }) // there may be keys of queues below
+	return &q.line, s.readUntil(ctx, &q.line, name, func() bool { return false })
 }
 
 // Settle does nothing: a queue settles by itself.

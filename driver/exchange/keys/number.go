@@ -1,38 +1,37 @@
 package keys
 
 import (
+	"cmp"
+
 	"github.com/interlock-go/interlock/driver"
 )
 
 // Number is a number of permits that was set for a queue.
 //
 // Holders stand in front of all others, also when the number has been lowered. So one order says who was held when it
-// was set. A Store finds that out before, and says which keys may have been granted meanwhile, or after, from the
-// history of the queue. Too little known is safe everywhere: each key counts in the sums of those behind it, and one
-// that may be held is treated as a holder where something would be taken from it.
+// was set. A Store finds that out before, and says which keys may have been granted meanwhile. Too little known is safe
+// everywhere: each key counts in the sums of those behind it, and one that may be held is treated as a holder where
+// something would be taken from it.
 type Number struct {
 	Permits int64 `json:"permits"`           // 0: none was set, or it is not known
 	Set     int64 `json:"set,omitempty"`     // the order at which it was: who comes later is refused with another number
 	Unset   bool  `json:"unset,omitempty"`   // it was taken back, and is in force as long as a key of permits stands that came before that
 	Held    int64 `json:"held,omitempty"`    // keys up to this order are held
 	Perhaps int64 `json:"perhaps,omitempty"` // further ones up to this order may be, if they came after Waited
-	Waited  int64 `json:"-"`                 // keys after Held up to this order are not held
+	Waited  int64 `json:"waited,omitempty"`  // keys after Held up to this order are not held
 }
-
-// Complete: it is known which keys are held by a number that was set.
-func (n *Number) Complete() bool { return n.Permits == 0 || n.Perhaps < n.Set }
 
 // WrittenAt is called when a number was read that was written at that order. What was just set does not say when.
 func (n *Number) WrittenAt(order int64) {
 	if n.Permits > 0 && n.Set == 0 {
-		n.Set, n.Perhaps = order, order
+		n.Set, n.Perhaps = order, cmp.Or(n.Perhaps, order-1)
 	}
 }
 
 // Sound: it can have been written at that order. One of another backend, whose keys were copied, can have later
 // orders: by these all would be held.
 func (n *Number) Sound(written int64) bool {
-	return min(n.Held, n.Perhaps) >= 0 && max(n.Held, n.Perhaps) <= n.Set && n.Set <= written &&
+	return min(n.Held, n.Perhaps, n.Waited) >= 0 && max(n.Held, n.Perhaps) <= n.Set && n.Set <= written &&
 		n.Permits >= min(n.Held, 1) && n.Permits <= driver.MaxCapacity // none was held by a number that is not known
 }
 
@@ -87,7 +86,7 @@ func (l *Line[T]) Resize(permits int64) (next Number, change bool, err error) {
 	return Number{}, true, nil // no key stands for which it is in force
 }
 
-// HeldNow completes a number, for a Store that knows no history. It is set in place of the one of the line, which is
+// HeldNow completes a number. It is set in place of the one of the line, which is
 // whole, when the queue had keys up to the order last. Later ones may be granted before it is set, up to its order; so
 // Perhaps is set then. What is said of earlier ones is certain as long as the keys stand that are returned: of them,
 // one at least, a change makes sure that sets the number. If there are none, or too many to look at, it is uncertain.
