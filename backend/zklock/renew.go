@@ -66,6 +66,9 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 			if t.state == exchange.Waiting && t.present() == nil && !t.j.NoWait {
 				s.store.background(func(context.Context) { t.mayHold() })
 			}
+			if t.j.Hold > 0 { // it may have got its end, and been removed, by an exchange whose answer is under way
+				fixed = append(fixed, i)
+			}
 		}
 	}
 	s.mu.Unlock()
