@@ -196,6 +196,21 @@ var mutants = []struct {
 			return cmp.Or(s.Session.Leave(ctx, s.real(t), clean), driver.ErrGone)
 		},
 	}},
+	{"Leave of what was renewed finds nothing", "RenewBesideALeave", mutant{
+		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			for _, t := range known {
+				s.n.once("renewed " + t.ID)
+			}
+			return s.plainRenew(ctx, known)
+		},
+		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
+			err := s.Session.Leave(ctx, s.real(t), clean)
+			if err == nil && !s.n.once("renewed "+t.ID) {
+				return driver.ErrGone
+			}
+			return err
+		},
+	}},
 	{"Leave takes its time", "LeaveGrantsTheNext RandomSteps SessionClose", mutant{
 		leave: func(s *brokenSession, ctx context.Context, t driver.Ticket, clean bool) error {
 			time.AfterFunc(time.Second, func() { s.Session.Leave(context.WithoutCancel(ctx), s.real(t), clean) })

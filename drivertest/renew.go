@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -94,6 +95,26 @@ var _ = rules.Add(rule{Name: "RenewSaysWhatBecame", Says: []string{
 	}
 	r, ok := answer[foreign.ID]
 	t.FatalIf(ok || len(answer) != 6, "Renew reports what it was not asked for: %+v, %+v", r, answer)
+})
+
+// The heartbeat comes while a holder leaves, and may be the first to say that the ticket does not stand any more.
+var _ = rules.Add(rule{Name: "RenewBesideALeave", Exclusive: true, Says: []string{concurrently}}, func(t *trial) {
+	a := t.client()
+	for range t.size(200, 20) {
+		held := a.hold(t.exclusive("q"))
+		a.keeps(held)
+		var left atomic.Bool
+		renewed := t.Done(func() (err error) {
+			for err == nil && !left.Load() {
+				_, err = a.Renew(t.Ctx, []driver.Ticket{held})
+			}
+			return err
+		})
+		err := a.Leave(t.Ctx, held, true)
+		left.Store(true)
+		t.okBefore(a.driver, held.Proof.Add(a.TTL), <-renewed, "Renew of a ticket that leaves")
+		t.okBefore(a.driver, held.Proof.Add(a.TTL), err, "Leave of a ticket that is renewed")
+	}
 })
 
 const neverStray = "A ticket with a fixed end is not extended and never Stray: it needs nobody to renew it; but any session that names it is told what became of it."

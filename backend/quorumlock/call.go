@@ -369,8 +369,14 @@ func (s *session) Leave(ctx context.Context, tk driver.Ticket, clean bool) error
 	t.parting = true
 	s.mu.Unlock()
 	_, err := t.each(ctx, func(ctx context.Context, at *driver.Opened, tk driver.Ticket) error {
-		return at.Leave(ctx, tk, clean)
-	}, func(i int) { t.gone++; t.lost(i) })
+		err := at.Leave(ctx, tk, clean)
+		if err == nil { // a heartbeat may have told already that the place is gone
+			s.mu.Lock()
+			t.gone++
+			s.mu.Unlock()
+		}
+		return err
+	}, t.lost)
 	s.mu.Lock()
 	rest := t.count(place.counts)
 	switch {
