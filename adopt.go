@@ -1,6 +1,7 @@
 package interlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 )
 
 // Adopt makes a lease of one that was acquired with [ExpiresAfter], here or in another
-// process, given its [Lease.ID], so that it can be extended or released.
+// process, given its [Lease.ID], so that it can be extended or released. It has the
+// token that is in the ID. An ID of a [Member] has none: then over a quorum, whose
+// members give different tokens, it may have another one than the holder was told.
 // ErrLost: it has ended. ErrInvalid: that is no ID. When one of its leases is
 // released, the others are lost: those of other processes with their next
 // heartbeat. What one process changes with Extend, others do not know: their
@@ -20,7 +23,7 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 	if err := driver.CheckID(engine.TicketID(id)); err != nil {
 		return nil, v.fail("adopt", driver.Invalid(fmt.Errorf("%q is not the ID of a lease", id)))
 	}
-	lease, err := c.adopt(ctx, v, engine.TicketID(id))
+	lease, err := c.adopt(ctx, v, engine.TicketID(id), engine.TicketToken(id))
 	if err != nil {
 		return nil, v.fail("adopt", err)
 	}
@@ -28,7 +31,7 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 	return lease, nil
 }
 
-func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
+func (c *Client) adopt(ctx context.Context, v cell, id string, token uint64) (*Lease, error) {
 	if r, known := c.e.Fixed(v.key, id); known {
 		lease := c.lock(r.Kind, v.name, r.Units, r.Capacity, nil).newLease(ctx, true)
 		return lease, c.e.Adopt(&lease.part, id)
@@ -40,9 +43,10 @@ func (c *Client) adopt(ctx context.Context, v cell, id string) (*Lease, error) {
 	for _, m := range q.Members {
 		if m.ID == id && m.Held && m.Fixed {
 			lease := c.lock(q.Kind, v.name, m.Units, q.Capacity, nil).newLease(ctx, true)
+			m.Token = cmp.Or(token, m.Token)
 			err := c.e.AdoptMember(ctx, &lease.part, m, q.Read)
 			if errors.Is(err, engine.ErrTaken) { // somebody adopts it just now
-				return c.adopt(ctx, v, id)
+				return c.adopt(ctx, v, id, token)
 			}
 			return lease, err
 		}

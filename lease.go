@@ -75,7 +75,7 @@ func (l *Lease) Parts() (parts []*Lease) {
 }
 
 // ID names this grant, for Adopt, Evict and Revoke. It is empty for the lease of [All], whose parts
-// have IDs.
+// have IDs. It has the token, which Adopt takes from it.
 func (l *Lease) ID() string {
 	if l.all != nil {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -118,4 +119,36 @@ func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 			t.Errorf("%s is left, with %+v, %v", q.Name, q.Holders, err)
 		}
 	})
+}
+
+// Promise: an adopted lease has the token that its holder was told, although members have given larger and smaller ones.
+func TestAnAdoptedLeaseOfAQuorumHasTheTokenOfItsHolder(t *testing.T) {
+	for name, largestIs := range map[string]string{"the largest is late": "late", "the largest is not there any more": "cut"} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T) {
+				worlds := []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()}
+				clients, drivers := members(t, worlds)
+				others, adopters := members(t, worlds)
+				a, b := quorum(t, clients...), quorum(t, others...)
+				defer a.Close()
+				defer b.Close()
+				time.Sleep(11 * time.Second) // they are new
+
+				ok(t, others[0].Admin().RaiseToken(ctx, "m", 1<<40))
+				late := func() {}
+				if largestIs == "late" {
+					late = drivers[0].Faults().Before("Join", 1).Hang().Deliver
+				}
+				lease := errtest.Must(a.Mutex("m", interlock.ExpiresAfter(5*time.Second)).Acquire(ctx))(t)
+				late()
+				synctest.Wait()
+				if largestIs == "cut" {
+					adopters[0].Faults().Cut()
+				}
+				if adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t); adopted.Token() != lease.Token() {
+					t.Errorf("the token of the holder is %d, that of the adopted lease %d", lease.Token(), adopted.Token())
+				}
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -75,4 +76,14 @@ func waits(by Holder) {
 func TicketID(id string) string {
 	ticket, _, _ := strings.Cut(id, ".")
 	return ticket
+}
+
+// TicketToken returns the ticket's part of the token in the ID of a lease. 0: there is none, as in the ID of a ticket.
+func TicketToken(id string) uint64 {
+	_, token, _ := strings.Cut(id, ".")
+	n, err := strconv.ParseUint(token, 10, 63)
+	if err != nil {
+		return 0
+	}
+	return n >> TokenBits
 }

@@ -128,8 +128,8 @@ func (l *Lease) end(err error) {
 	l.endBound(err)
 }
 
-// ID names the grant.
-func (l *Lease) ID() string { return l.t.req.ID + "." + strconv.FormatUint(l.g.number, 10) }
+// ID names the grant. It has the token for the one who adopts the lease: members of a quorum give different ones.
+func (l *Lease) ID() string { return l.t.req.ID + "." + strconv.FormatUint(l.Token(), 10) }
 
 // Token is the token of the grant.
 func (l *Lease) Token() uint64 { return l.t.tk.Token<<TokenBits | l.g.number }
