@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,51 +71,37 @@ func TestScripts(t *testing.T) {
 	}, "testdata/script/*.txtar")
 }
 
-// Those that are not about where the locks are show the same on a server. The race
-// detector, with which each start of the command is slow, has seen them by then.
-func TestScriptsOnRedis(t *testing.T) {
+// Those in which the backend has a part show the same on a server. The race detector, with which each start of the
+// command is slow, has seen them by then.
+func TestScriptsOnServers(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	runScripts(t, plainFolder(t), func(dir string) string {
-		return s.URL() + "?ttl=15s&prefix=" + filepath.Base(dir) + "/"
-	}, onServers...)
+	for name, c := range map[string]struct {
+		start func(t *testing.T) (before, after string) // what stands in the URL around the name of a script's own
+		more  []string
+	}{
+		"Redis": {start: func(t *testing.T) (string, string) { return redistest.Start(t).URL() + "?ttl=15s&prefix=", "/" }},
+		"ZooKeeper": {func(t *testing.T) (string, string) {
+			return "zk://" + zktest.Start(t).Addr + "/", "?ttl=30s" // each heartbeat proves only the one before
+		}, []string{"permits"}},
+		"etcd": {func(t *testing.T) (string, string) {
+			return "etcd://" + etcdtest.Start(t).Addr + "/", "?ttl=15s"
+		}, []string{"permits"}},
+		"PostgreSQL": {start: func(t *testing.T) (string, string) {
+			return pgtest.Start(t).URL() + "&ttl=8s&prefix=", "/" // who holds hears of a demand with a heartbeat: the scripts wait for some
+		}},
+		"MariaDB": {start: func(t *testing.T) (string, string) { return mysqltest.Start(t).URL() + "?ttl=8s&prefix=", "/" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after := c.start(t)
+			var scripts []string
+			for _, script := range append(c.more, "coordinate", "double_barrier", "fixed", "elect", "evict", "run_busy", "run_environment", "run_several") {
+				scripts = append(scripts, "testdata/script/"+script+".txtar")
+			}
+			runScripts(t, plainFolder(t), func(dir string) string { return before + filepath.Base(dir) + after }, scripts...)
+		})
+	}
 }
-
-func TestScriptsOnZooKeeper(t *testing.T) {
-	t.Parallel()
-	s := zktest.Start(t)
-	runScripts(t, plainFolder(t), func(dir string) string {
-		// Each heartbeat proves only the one before.
-		return "zk://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=30s"
-	}, append(slices.Clone(onServers), "testdata/script/permits.txtar")...)
-}
-
-func TestScriptsOnEtcd(t *testing.T) {
-	t.Parallel()
-	s := etcdtest.Start(t)
-	runScripts(t, plainFolder(t), func(dir string) string {
-		return "etcd://" + s.Addr + "/" + filepath.Base(dir) + "?ttl=15s"
-	}, append(slices.Clone(onServers), "testdata/script/permits.txtar")...)
-}
-
-func TestScriptsOnPostgreSQL(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	runScripts(t, plainFolder(t), func(dir string) string {
-		// Who holds hears of a demand with a heartbeat: the scripts wait for some.
-		return s.URL() + "&ttl=8s&prefix=" + filepath.Base(dir) + "/"
-	}, onServers...)
-}
-
-func TestScriptsOnMariaDB(t *testing.T) {
-	t.Parallel()
-	s := mysqltest.Start(t)
-	runScripts(t, plainFolder(t), func(dir string) string {
-		return s.URL() + "?ttl=8s&prefix=" + filepath.Base(dir) + "/"
-	}, onServers...)
-}
-
-var onServers = []string{"testdata/script/coordinate.txtar", "testdata/script/double_barrier.txtar", "testdata/script/fixed.txtar", "testdata/script/e*.txtar", "testdata/script/run_*.txtar"}
 
 // runScripts runs the command that is in the folder bin, if that is not "".
 func runScripts(t *testing.T, bin string, url func(dir string) string, patterns ...string) {

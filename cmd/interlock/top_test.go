@@ -474,7 +474,7 @@ func TestTopCostsLittle(t *testing.T) {
 	l.shows(`(?s)\nlocks: 10000, waiters: 1000; .*\n> lock/07777 +many .* 1000 `)
 	cost := func(what string, mostExchanges int) {
 		t.Helper()
-		const span = 10 * time.Second
+		const span = 5 * time.Second
 		before, sent := stats(t, s), len(l.text.String())
 		time.Sleep(span) // what is measured is a rate
 		after, written := stats(t, s), len(l.text.String())-sent
