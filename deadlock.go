@@ -11,7 +11,7 @@ import (
 	"github.com/interlock-go/interlock/internal/deadlock"
 	"github.com/interlock-go/interlock/internal/engine"
 	"github.com/interlock-go/interlock/internal/oneline"
-	"github.com/interlock-go/interlock/internal/outer"
+	"github.com/interlock-go/interlock/internal/parentjob"
 	"github.com/interlock-go/interlock/internal/record"
 )
 
@@ -183,7 +183,7 @@ func keepsOut(ctx context.Context) bool {
 	if _, ends := ctx.Deadline(); ends {
 		return false
 	}
-	holds := len(outer.Tickets(ctx)) > 0
+	holds := len(parentjob.Tickets(ctx)) > 0
 	for s := range carried(ctx) {
 		if s.part.Fixed() && s.Err() == nil {
 			return false
@@ -201,5 +201,5 @@ func stillHeld(ctx context.Context) (tickets []string) {
 			tickets = append(tickets, s.part.Ticket())
 		}
 	}
-	return append(tickets, outer.Tickets(ctx)...)
+	return append(tickets, parentjob.Tickets(ctx)...)
 }

@@ -486,8 +486,8 @@ func (t *ticket) raise(i int, floor uint64) {
 	})
 }
 
-// call makes a call for a place in the background. If the place is still the same by then, done has the error, with s.mu
-// held.
+// call makes a call for a place in the background. If the place is still the same by then, done has the error, with
+// s.mu held.
 func (t *ticket) call(i int, make func(ctx context.Context, p place) error, done func(p *place, err error)) {
 	s, p := t.s, t.places[i]
 	s.d.background(func() {

@@ -29,7 +29,7 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 		every = min(every, max(j.flags.wait/4, pulse/10))
 	}
 	unwatch := j.c.watch(ctx, every)
-	silence := j.onlook(ctx, what.looks)
+	silence := j.showProgress(ctx, what.looks)
 	lease, err := what.get(waitsUnder(ctx))
 	silence()
 	unwatch()

@@ -159,7 +159,7 @@ func (m *meeting) inside(ctx context.Context) (string, error) {
 func (m *meeting) leave(ctx context.Context, lease *interlock.Lease) error {
 	m.say.tell("leaving", "", "the job has ended; waiting until the other members of %s have left", m.name)
 	unwatch := m.c.watch(ctx, pulse)
-	silence := m.onlook(ctx, again(m.inside))
+	silence := m.showProgress(ctx, again(m.inside))
 	left := make(chan error, 1)
 	go func() { left <- m.barrier.Leave(ctx, lease) }()
 	var err error

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/outer"
+	"github.com/interlock-go/interlock/internal/parentjob"
 )
 
 // The variables that tell a job of its locks, beside heldVariable. A value of an outer job would
@@ -74,7 +74,7 @@ const ticketsVariable = "INTERLOCK_TICKETS"
 
 // waitsUnder returns a context whose waits are those of the job that this process is part of.
 func waitsUnder(ctx context.Context) context.Context {
-	return outer.With(ctx, strings.Fields(os.Getenv(ticketsVariable)))
+	return parentjob.With(ctx, strings.Fields(os.Getenv(ticketsVariable)))
 }
 
 // ticketsBy returns the variable's value for a job under one more lease.

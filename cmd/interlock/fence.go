@@ -110,7 +110,7 @@ func underFence(cmd *cobra.Command, o *options, path string, grant fence.Grant, 
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	n := newNotice(cmd.ErrOrStderr())
-	silence := meanwhile(ctx, n.telling(false, o.json, nil), again(func(context.Context) (string, error) {
+	silence := progress(ctx, n.telling(false, o.json, nil), again(func(context.Context) (string, error) {
 		return fmt.Sprintf("waiting until another command of %s has ended", view.Plain(path)), nil
 	}))
 	file, err := fence.NewFile(path).Open(ctx, grant)

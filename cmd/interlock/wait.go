@@ -46,7 +46,7 @@ func (w waiting) command(o *options, short string) *cobra.Command {
 				bounded, cancel = context.WithTimeoutCause(ctx, d, interlock.ErrBusy)
 				defer cancel()
 			}
-			silence := w.onlook(bounded, c, name, n, verbose, o.json)
+			silence := w.showProgress(bounded, c, name, n, verbose, o.json)
 			err := w.wait(bounded, c, name)
 			silence()
 			if err == nil || context.Cause(bounded) != interlock.ErrBusy {
@@ -69,10 +69,10 @@ func (w waiting) over(ctx context.Context, c *interlock.Client, name string, lim
 	return failed(exitBusy, fmt.Errorf("%s %s: %s%s", w.what, view.Plain(name), missing, after))
 }
 
-// onlook tells what is missing, where somebody reads it.
-func (w waiting) onlook(ctx context.Context, c *interlock.Client, name string, n *notice, verbose, quiet bool) (stop func()) {
+// showProgress tells what is missing, where somebody reads it.
+func (w waiting) showProgress(ctx context.Context, c *interlock.Client, name string, n *notice, verbose, quiet bool) (stop func()) {
 	tell := n.telling(verbose, quiet, func(text string) { fmt.Fprintln(n, "interlock:", text) })
-	return meanwhile(ctx, tell, again(func(ctx context.Context) (string, error) {
+	return progress(ctx, tell, again(func(ctx context.Context) (string, error) {
 		text, err := w.missing(ctx, c, name)
 		if text != "" {
 			text = fmt.Sprintf("waiting for the %s %s: %s", w.what, view.Plain(name), text)

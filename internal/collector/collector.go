@@ -1,5 +1,5 @@
-// Package collector makes metrics of the events of clients: who waits and who holds, since when, and what each acquire and
-// each lease has come to. Packages metrics and otelinterlock show them.
+// Package collector makes metrics of the events of clients: who waits and who holds, since when, and what each acquire
+// and each lease has come to. Packages metrics and otelinterlock show them.
 package collector
 
 import (

@@ -87,9 +87,9 @@ func (r *Request) shares() bool {
 
 // Holder is who acquires a lease, and then has it. It is asked and told without a mutex.
 type Holder interface {
-	// BeginWait is called when a wait begins, in the place of a ticket, or "" for one in a local queue. The context that it
-	// returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is called when
-	// the wait has ended.
+	// BeginWait is called when a wait begins, in the place of a ticket, or "" for one in a local queue. The context
+	// that it returns ends with ctx, or when the wait is to fail, and its cause is what it fails with. over is called
+	// when the wait has ended.
 	BeginWait(ctx context.Context, ticket string) (step context.Context, over func())
 
 	// CapacitySet is the capacity that the queue has by now, after driver.ErrMismatch, and whether it was set for good.

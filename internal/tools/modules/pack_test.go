@@ -12,8 +12,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// pack writes all modules of the tree in this version to dir, in the layout of a module proxy, so that GOPROXY=file://dir
-// finds them.
+// pack writes all modules of the tree in this version to dir, in the layout of a module proxy, so that
+// GOPROXY=file://dir finds them.
 func pack(tree, version, dir string) error {
 	work, err := os.ReadFile(filepath.Join(tree, "go.work"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package outer tells a process what the one that started it holds: the job of interlock run, for as
+// Package parentjob tells a process what the one that started it holds: the job of interlock run, for as
 // long as it runs, works under the locks of that.
-package outer
+package parentjob
 
 import "context"
 

@@ -23,10 +23,10 @@ const attention = time.Second
 // glance is how long the last look may take, when the wait is over without success.
 const glance = 500 * time.Millisecond
 
-// meanwhile tells what a command waits for, as often as that changes, until it is stopped; in
+// progress tells what a command waits for, as often as that changes, until it is stopped; in
 // the end "". The wait does not depend on it: whoever may not look waits all the same, and the
 // stop does not wait for a look under way, or for long for a terminal.
-func meanwhile(ctx context.Context, tell func(text string), looks looks) (stop func()) {
+func progress(ctx context.Context, tell func(text string), looks looks) (stop func()) {
 	if tell == nil { // without a reader
 		return func() {}
 	}
@@ -95,9 +95,9 @@ func again(look func(context.Context) (string, error)) looks {
 	}
 }
 
-// onlook tells what the job waits for, where somebody reads it.
-func (j *job) onlook(ctx context.Context, looks looks) (stop func()) {
-	return meanwhile(ctx, j.notice.telling(j.flags.verbose, j.flags.quiet || j.o.json, func(text string) {
+// showProgress tells what the job waits for, where somebody reads it.
+func (j *job) showProgress(ctx context.Context, looks looks) (stop func()) {
+	return progress(ctx, j.notice.telling(j.flags.verbose, j.flags.quiet || j.o.json, func(text string) {
 		j.say.tell("line", "", "%s", text)
 	}), looks)
 }
