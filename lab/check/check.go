@@ -306,8 +306,11 @@ func (j *judge) assemble() {
 			if g.ok == 0 {
 				continue
 			}
-			before := g.spans[len(g.spans)-1].units
-			g.changes = append(g.changes, change{before - e.Units, e.T, maxTime})
+			before, began := g.spans[len(g.spans)-1].units, e.T
+			if !e.Alive {
+				began = g.last() // it had ended by then
+			}
+			g.changes = append(g.changes, change{before - e.Units, began, maxTime})
 			if e.Alive {
 				g.held(e.T)
 				g.spans = append(g.spans, span{e.T, e.T, e.Units, g})

@@ -72,6 +72,15 @@ func TestVerdicts(t *testing.T) {
 		{"granted before the release began", func(s *story) {
 			s.mutex(1, 1, 5, 0, 1, 2).release(1, 1, 9, 10).mutex(2, 1, 6, 3, 4, 5).release(2, 1, 5, 6)
 		}, exclusive},
+		{"a lease that is lost gives permits back late", func(s *story) {
+			s.grant(1, 1, "s", 4, 5, 5, 0, 1, 2).fault(1, "stop", "1", false, 2, 9).grant(2, 1, "s", 4, 5, 6, 3, 5, 6)
+			s.add(9, 1, 1, history.Event{Kind: history.Change, Object: "s", Units: 1})
+			s.add(10, 1, 1, history.Event{Kind: history.Changed, Object: "s", Err: "lease lost"})
+			s.add(10, 1, 1, history.Event{Kind: history.Release, Object: "s"})
+			s.add(11, 1, 1, history.Event{Kind: history.Ended, Object: "s", Err: "lease lost"})
+			s.add(7, 2, 1, history.Event{Kind: history.Release, Object: "s", Alive: true})
+			s.add(8, 2, 1, history.Event{Kind: history.Ended, Object: "s"})
+		}, nil},
 		{"lost, then granted", func(s *story) {
 			s.mutex(1, 1, 5, 0, 1, 500).fault(1, "cut", "1", false, 2, 3000).lost(1, 1, 1800).mutex(2, 1, 6, 2, 2100, 2101).release(2, 1, 2101, 2102)
 		}, nil},
