@@ -390,8 +390,10 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 			}
 			return b.Leave(t.Ctx, tk, true)
 		})
-		if _, err := c.driver.Load(t.Ctx, name); err != nil && !driver.IsPermanent(err) {
+		if c, err := c.driver.Load(t.Ctx, name); err != nil && !driver.IsPermanent(err) {
 			t.Errorf("%s: Load would be tried again, in vain: %v", damage.What, err)
+		} else if len(c.Value) > driver.MaxCell {
+			t.Errorf("%s: Load returns a value of %d bytes", damage.What, len(c.Value))
 		}
 		seen := 0
 		listed := false

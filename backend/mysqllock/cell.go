@@ -47,7 +47,7 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (c d
 			return c, err
 		}
 	}
-	err = s.rows(ctx, "SELECT version, present, value FROM {p}cells WHERE name = ?", []any{[]byte(name)},
+	err = s.rows(ctx, "SELECT version, present, LEFT(value, ?) FROM {p}cells WHERE name = ?", []any{driver.MaxCell + 1, []byte(name)},
 		func() { c = driver.Cell{} },
 		func(r *sql.Rows) error {
 			var value []byte

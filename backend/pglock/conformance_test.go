@@ -183,6 +183,7 @@ func damages(t testing.TB, s *pgtest.Server, schema, name string) (all []drivert
 	values := map[string][]string{
 		"bigint": {"-1", "9223372036854775807", "NULL"}, "integer": {"-1", "2147483647"}, "boolean": {"NULL", "true"}, "uuid": {"NULL", "'00000000-0000-0000-0000-000000000000'"},
 		"text": {"''", "'../../x'", "repeat('x', 1000000)"}, "bytea": {"NULL", "decode(repeat('ff', 1000000), 'hex')"},
+		"value": {"convert_to(repeat('x', 100000000), 'UTF8')"},
 	}
 	conn := errtest.Must(pgx.Connect(t.Context(), s.URL()))(t)
 	t.Cleanup(func() { conn.Close(context.Background()) })
@@ -191,7 +192,7 @@ func damages(t testing.TB, s *pgtest.Server, schema, name string) (all []drivert
 	for _, line := range strings.Split(columns, "\n") {
 		c := strings.Fields(line)
 		key := map[string]string{"queue": "name", "ticket": "queue", "cell": "name"}[c[0]]
-		for _, v := range values[c[2]] {
+		for _, v := range append(values[c[2]], values[c[1]]...) {
 			all = append(all, drivertest.Damage{What: fmt.Sprintf("%s.%s = %.20s", c[0], c[1], v), Do: func() error {
 				_, err := conn.Exec(t.Context(), fmt.Sprintf(`UPDATE %s.%s SET "%s" = %s WHERE %s = '%s'`, schema, c[0], c[1], v, key, name))
 				return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/interlock-go/interlock/backend/pglock/internal/database"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
@@ -82,7 +83,9 @@ func (s Schema) call(name string, types []string) string {
 	switch name {
 	case "read": // without more of a text than anybody writes who keeps to the limits
 		return "SELECT name, pg_catalog.left(kind, 65536), capacity, at, id, pg_catalog.left(owner, 65536), pg_catalog.substr(note, 1, 65536), units, held, token, since, ends, fixed FROM " + call
-	case "load", "tickets":
+	case "load":
+		return fmt.Sprintf("SELECT version, present, pg_catalog.substr(value, 1, %d) FROM %s", driver.MaxCell+1, call)
+	case "tickets":
 		return "SELECT * FROM " + call
 	}
 	return "SELECT " + call

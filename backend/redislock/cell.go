@@ -21,13 +21,7 @@ func (s *store) cellKeys(name string) (cell, followers string) {
 
 func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
 	key, followers := s.cellKeys(name)
-	var m rueidis.RedisMessage
-	var err error
-	if f.Mailbox == "" {
-		m, err = s.do(ctx, s.client.B().Hmget().Key(key).Field("version", "exists", "value").Build())
-	} else {
-		m, err = s.run(ctx, call{watchScript, []string{key, followers}, []string{member(f), micros(followFor)}})
-	}
+	m, err := s.run(ctx, call{watchScript, []string{key, followers}, []string{member(f), micros(followFor), strconv.Itoa(driver.MaxCell + 1)}})
 	if err != nil && illegible(err) {
 		err = driver.Permanent(fmt.Errorf("redis: what is kept of %q cannot be read: %w (this forgets it: redis-cli DEL %s)", name, err, key))
 	}

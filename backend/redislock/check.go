@@ -324,7 +324,7 @@ func (n *node) checkPersistence(context.Context) driver.Finding {
 	case n.info["aof_enabled"] == "1" && sync == "always":
 		detail = "no write is synced while the file is rewritten (no-appendfsync-on-rewrite)"
 	case n.info["aof_enabled"] == "1":
-		detail = "appendfsync is " + cmp.Or(sync, "not known") + ": a crash of the machine loses what was not synced (everysec: up to two seconds; no: up to half a minute)"
+		detail = "appendfsync is " + cmp.Or(sync, "not known") + ": a crash of the machine loses what was not synced (everysec: up to two seconds, and while the disk is slow a crash of the server does too; no: up to half a minute)"
 	case save != "":
 		detail = "snapshots only (save " + save + "): a crash brings back the locks and values of then"
 	case known:

@@ -186,7 +186,8 @@ func damages(servers []*redistest.Server, prefix, name string) (all []drivertest
 			return err
 		}})
 	}
-	long := strings.Repeat("\xff", 1<<20)
+	long, longer := strings.Repeat("\xff", 1<<20), strings.Repeat("x", 70<<20) // than an answer may be
+	add("a huge value", []string{"HSET", base + "c", "value", longer})
 	for _, key := range []string{base + "q", base + "e", base + "w", base + "t", base + "c", base + "x", base + "f", prefix + name} {
 		for _, data := range []string{"", "-1", long} {
 			add(fmt.Sprintf("%s is %.10q", key, data), []string{"DEL", key}, []string{"SET", key, data})

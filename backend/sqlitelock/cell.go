@@ -2,6 +2,7 @@ package sqlitelock
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,12 @@ import (
 // told are the followers, unless they are longer than anything that is written here.
 const told = "iif(octet_length(followers) <= 1048576, followers, '')"
 
+// bounded is the value, or one that is as much too long as has to be known.
+var bounded = fmt.Sprintf("iif(octet_length(value) <= %d, value, zeroblob(%d))", driver.MaxCell, driver.MaxCell+1)
+
 // cell reads a cell. Value is a copy.
 func (c conn) cell(name string) (cell driver.Cell, followers []string, err error) {
-	err = c.one("SELECT version, present, "+told+", value FROM cell WHERE name = ?", func(r *sqlite.Stmt) {
+	err = c.one("SELECT version, present, "+told+", "+bounded+" FROM cell WHERE name = ?", func(r *sqlite.Stmt) {
 		cell.Version, cell.Exists, followers = uint64(r.ColumnInt64(0)), r.ColumnBool(1), strings.Fields(r.ColumnText(2))
 		if cell.Exists {
 			cell.Value = make([]byte, r.ColumnLen(3))

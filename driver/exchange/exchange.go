@@ -206,6 +206,8 @@ type Store interface {
 
 	// Load reads a cell. Driver.Load calls it without a follower, and Watch with one, which is sent
 	// the next change after this version (CellChanged): it is noted before the cell is read, as by Read.
+	// Of a value that is longer than driver.MaxCell, which none of this library has written, it may return a part
+	// that is longer still: then the call fails, and says so.
 	Load(ctx context.Context, name string, f Follower) (driver.Cell, error)
 
 	// Swap is driver.Driver.Swap. Its result, also a conflict, is kept with its ID for
