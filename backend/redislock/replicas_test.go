@@ -263,25 +263,3 @@ func TestOnlyTheMasterThatGrantedConfirms(t *testing.T) {
 		t.Errorf("two hold: %d was confirmed by replicas of a master that does not know it, %d holds there", tk.Token, other.Token)
 	}
 }
-
-// onlyTokens waits until nothing is left of the locks but what keeps tokens growing,
-// which goes away by itself.
-func onlyTokens(t *testing.T, s *redistest.Server) {
-	t.Helper()
-	var left []string
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
-		left = left[:0]
-		for _, k := range s.Keys() {
-			if ttl, _ := s.Do("PTTL", k); ttl == int64(-1) {
-				t.Fatalf("the key %q stays for ever", k)
-			}
-			if !strings.HasSuffix(k, ":t") && k != "interlock:{}:m" {
-				left = append(left, k)
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("keys that are left: %q", left)
-}
