@@ -626,15 +626,15 @@ func (j *judge) gatherings() {
 	v := j.verdict(Gathering)
 	type member struct{ entered, left int64 } // the last time that it began to; left is 0 while it has not
 	counted := map[string]int64{}             // countdowns that were begun
-	barriers := map[string]map[[2]int]*member{}
+	barriers := map[string]map[[3]int]*member{}
 	for i := range j.events {
 		e := &j.events[i]
 		all := barriers[e.Object]
 		if all == nil {
-			all = map[[2]int]*member{}
+			all = map[[3]int]*member{}
 			barriers[e.Object] = all
 		}
-		key := [2]int{e.Worker, e.G}
+		key := [3]int{e.Worker, e.G}
 		switch e.Op + " " + e.Kind {
 		case "countdown invoke":
 			counted[e.Object]++
@@ -644,6 +644,9 @@ func (j *judge) gatherings() {
 					e.G, counted[e.Object])
 			}
 		case "enter invoke":
+			if m := all[key]; m != nil && m.left > e.T { // its last place may stand beside the new one
+				all[[3]int{e.Worker, e.G, i}] = m
+			}
 			all[key] = &member{entered: e.T}
 		case "enter fail", "leave invoke":
 			all[key].left = e.T

@@ -184,6 +184,10 @@ func TestVerdicts(t *testing.T) {
 		{"a latch that opens too early", func(s *story) { s.latch(2) }, []string{check.Gathering}},
 		{"a latch", func(s *story) { s.latch(3) }, nil},
 		{"a barrier for one", func(s *story) { s.enter(1, 0, 1).enter(2, 2, 3) }, []string{check.Gathering, check.Gathering}},
+		{"a barrier for one and its former place", func(s *story) {
+			s.add(0, 1, 1, history.Event{Kind: history.Invoke, Op: "enter", Object: "b", Cap: 2})
+			s.add(1, 1, 1, history.Event{Kind: history.Unknown, Op: "enter", Object: "b"}).enter(1, 2, 3)
+		}, nil},
 		{"a barrier for two", func(s *story) { s.enter(1, 0, 3).enter(2, 2, 4) }, nil},
 		{"a key is left", func(s *story) { s.add(1, 0, 0, history.Event{Kind: history.Left, Object: "redis", Value: "a key"}) }, []string{check.Leftovers}},
 	} {
