@@ -66,6 +66,8 @@ func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Ans
 	case database.Missing(err):
 		s.apart.Store(true)
 		made, err = nil, nil
+	case damaged(err): // nothing was done: the name that it is about goes alone, as all others do
+		made, err = nil, nil
 	case err != nil:
 		made = nil // it may say so of the commit
 	case slices.ContainsFunc(made, func(m []int64) bool { return len(m) != numbers || m[0] < 1 || m[0] > int64(len(l.places)) }):

@@ -5,11 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -110,8 +108,7 @@ func (s *store) sound(ctx context.Context, names []string) ([]exchange.Snapshot,
 // unsound reports whether a row has NULL where that means nothing, or a number that is too large.
 func unsound(err error) bool {
 	var scan pgx.ScanArgError
-	var pg *pgconn.PgError
-	return errors.As(err, &scan) || errors.As(err, &pg) && strings.HasPrefix(pg.Code, "22")
+	return errors.As(err, &scan) || damaged(err)
 }
 
 // perCells bounds the names of one exchange.
