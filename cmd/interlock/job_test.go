@@ -72,12 +72,14 @@ func must(err error) {
 	}
 }
 
-// step adds one to the number in a file, without any protection.
+// step adds one to the number in a file, without any protection. It takes as long as a process that starts, so that two
+// at a time lose steps.
 func step(file string) {
 	b, err := os.ReadFile(file)
 	must(err)
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	must(err)
+	time.Sleep(20 * time.Millisecond)
 	must(os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600))
 }
 
