@@ -21,7 +21,11 @@ func (s *store) cellKeys(name string) (cell, followers string) {
 
 func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (driver.Cell, error) {
 	key, followers := s.cellKeys(name)
-	m, err := s.run(ctx, call{watchScript, []string{key, followers}, []string{member(f), micros(followFor), strconv.Itoa(driver.MaxCell + 1)}})
+	keys := []string{key, followers}
+	if f.Mailbox == "" {
+		keys = keys[:1] // which can be read while a Cluster moves it
+	}
+	m, err := s.run(ctx, call{watchScript, keys, []string{member(f), micros(followFor), strconv.Itoa(driver.MaxCell + 1)}})
 	if err != nil && illegible(err) {
 		err = driver.Permanent(fmt.Errorf("redis: what is kept of %q cannot be read: %w (this forgets it: redis-cli DEL %s)", name, err, key))
 	}

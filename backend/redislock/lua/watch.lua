@@ -1,4 +1,4 @@
--- KEYS: the cell, followers. ARGV: who follows ('': nobody does), until how long from now in us, how much of the
+-- KEYS: the cell, followers if one is noted. ARGV: who follows, until how long from now in us, how much of the
 -- value is read. Returns its version, whether it exists, its value.
 local CELL, FOLLOWERS = unpack(KEYS)
 local call = redis.call
@@ -7,7 +7,7 @@ local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local cell = call('HMGET', CELL, 'version', 'exists', 'value', 'followed')
 local stop = now + tonumber(ARGV[2])
-if ARGV[1] ~= '' then
+if FOLLOWERS then
 	call('ZREMRANGEBYSCORE', FOLLOWERS, '-inf', int(now))
 	call('ZADD', FOLLOWERS, int(stop), ARGV[1])
 	call('PEXPIREAT', FOLLOWERS, int(stop / 1000 + 1))
