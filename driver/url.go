@@ -42,6 +42,7 @@ func ParseURL(s string) (*URL, error) {
 var (
 	errMisplaced = errors.New("the URL has an @ where it cannot be: write a password's / as %2F and ? as %3F, and an @ behind the host as %40")
 	errNested    = errors.New("the URL has another one behind its scheme: write that one alone")
+	errStray     = errors.New("the URL has words of another form in its hosts or path: write options behind a ?, joined by & (in a path, = as %3D, ; as %3B and a space as %20)")
 	errPort      = errors.New("hosts of the URL: a port is not a number (a password is written user:password@host, with / as %2F and ? as %3F)")
 )
 
@@ -62,14 +63,16 @@ func parseURL(s string) (*URL, error) {
 	if misplaced(authority, path, query) {
 		return nil, errMisplaced
 	}
+	hosts := authority[strings.LastIndexByte(authority, '@')+1:]
+	if stray(u.Scheme, hosts, path) {
+		return nil, errStray
+	}
 	u.at = strings.Contains(query, "@")
 	var err error
 	if u.options, err = url.ParseQuery(query); err != nil {
 		return nil, errors.New("options of the URL: a wrong escape, or a semicolon (write % as %25 and ; as %3B)")
 	}
-	hosts := authority
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		hosts = authority[i+1:]
 		name, password, has := strings.Cut(authority[:i], ":")
 		if u.User, err = userinfo(name, password, has); err != nil {
 			return nil, err
@@ -114,6 +117,16 @@ func misplaced(authority, path, query string) bool {
 	}
 	return false
 }
+
+// stray reports whether hosts or a path have options in the form of another library, as "host=h password=p",
+// "h,password=p" or "h;password=p". The name of a file may have all but a password.
+func stray(scheme, hosts, path string) bool {
+	const no = "=; \t\r\n"
+	isFile := scheme == "sqlite" || scheme == "file"
+	return strings.ContainsAny(hosts, no) || !isFile && strings.ContainsAny(path, no) || password.MatchString(path)
+}
+
+var password = regexp.MustCompile(`(?i)(password|passwd|pwd) *=`)
 
 // option is what the name of an option looks like.
 var option = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)

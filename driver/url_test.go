@@ -54,6 +54,17 @@ func TestAMisplacedPasswordIsRefused(t *testing.T) {
 		"known://known://app:" + secret,
 		"known:/known://app:" + secret,
 		"jdbc:known://app:" + secret,
+		"known:host=127.0.0.1 password=" + secret,
+		"known://127.0.0.1:1,password=" + secret,
+		"known://127.0.0.1,password=" + secret + "/db",
+		"known://app:x@h,password=" + secret,
+		"known://h/db password=" + secret,
+		"known://h/db;user=u;password=" + secret,
+		"known:server=h;password=" + secret,
+		"known://h/x,password=" + secret,
+		"known:-a " + secret + " -h h",
+		"sqlite:Data Source=locks.db;Password=" + secret,
+		"file:///locks,pwd=" + secret,
 	} {
 		u, err := driver.ParseURL(s)
 		if err == nil {
@@ -64,6 +75,15 @@ func TestAMisplacedPasswordIsRefused(t *testing.T) {
 	}
 	if _, err := driver.ParseURL("known://app:a/b@h"); !strings.Contains(err.Error(), "%2F") || !strings.Contains(err.Error(), "%3F") {
 		t.Errorf("no advice: %v", err)
+	}
+}
+
+// What looks like an option of another library stands in the name of a file, and where it is escaped.
+func TestAPathWithEqualSigns(t *testing.T) {
+	for s, path := range map[string]string{"sqlite:my locks=1;2.db": "my locks=1;2.db", "file:///a b": "/a b", "known://h/a%20b%3Dc%3B": "/a b=c;"} {
+		if u, err := driver.ParseURL(s); err != nil || u.Path != path {
+			t.Errorf("%s: %v, %v", s, u, err)
+		}
 	}
 }
 
