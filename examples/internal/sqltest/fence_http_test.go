@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
@@ -117,14 +116,11 @@ func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 		old.says("acquired")
 		old.tell("98")
 		old.says("200 OK <nil>")
-		old.signal(syscall.SIGSTOP)
-
-		c, err := interlock.Open(ctx, locks, interlock.TTL(time.Minute))
-		noError(t, err)
+		c := stopped(t, old, locks)
 		defer func() {
 			isErr(t, c.Close(), nil)
 		}()
-		err = c.Mutex("stock").Do(ctx, func(ctx context.Context) error {
+		err := c.Mutex("stock").Do(ctx, func(ctx context.Context) error {
 			r, err := http.NewRequestWithContext(ctx, http.MethodPut, another, strings.NewReader("97"))
 			if err != nil {
 				return err

@@ -20,6 +20,7 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/fence"
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -92,9 +93,7 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 		ctx := t.Context()
 		old := start(t, "orderer", locks+"?ttl=2s", d.driver, d.dsn)
 		old.says("acquired")
-		old.signal(syscall.SIGSTOP)
-
-		c := errtest.Must(interlock.Open(ctx, locks, interlock.TTL(time.Minute)))(t)
+		c := stopped(t, old, locks)
 		defer func() {
 			isErr(t, c.Close(), nil)
 		}()
@@ -114,6 +113,28 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 		stock(t, db, 99)
 		isErr(t, lease.Release(), nil)
 	})
+}
+
+// stopped stops a process, and returns a client of its locks. A process that was stopped in a transaction of SQLite would
+// keep others out: then it goes on, and is stopped again.
+func stopped(t *testing.T, p *process, locks string) *interlock.Client {
+	t.Helper()
+	var c *interlock.Client
+	busy.Until(t, "the process is stopped outside of a transaction", func() bool {
+		p.signal(syscall.SIGSTOP)
+		ctx, cancel := context.WithTimeout(t.Context(), busy.Bound(5*time.Second))
+		defer cancel()
+		var err error
+		if c, err = interlock.Open(ctx, locks, interlock.TTL(time.Minute)); err == nil {
+			return true
+		}
+		if !strings.Contains(err.Error(), "which is stopped") {
+			t.Fatal(err)
+		}
+		p.signal(syscall.SIGCONT)
+		return false
+	})
+	return c
 }
 
 // thief is a proxy that takes the reply of commits.
