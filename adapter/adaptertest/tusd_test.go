@@ -176,7 +176,7 @@ func init() {
 			return err
 		}
 		return serves(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.Body = stopping{r.Body}
+			r.Body = halting{r.Body, filepath.Join(folder, "on")}
 			h.ServeHTTP(w, r)
 		}))
 	}
@@ -215,15 +215,26 @@ func TestTusdEndsTheRequestWhenTheLockIsLost(t *testing.T) {
 	})
 }
 
-// stopping is a body with which the process stops when it has received the word.
-type stopping struct{ io.ReadCloser }
+// halting is a body that says when it has received the word. Then it waits for a file: the test stops the process
+// meanwhile.
+type halting struct {
+	io.ReadCloser
+	on string
+}
 
 const word = "stop"
 
-func (b stopping) Read(p []byte) (int, error) {
+func (b halting) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if string(p[:n]) == word {
-		stop()
+		fmt.Println(holding)
+		waited := testserver.Until(func() (bool, error) {
+			_, err := os.Stat(b.on)
+			return err == nil, nil
+		})
+		if waited != nil {
+			return 0, waited
+		}
 	}
 	return n, err
 }
@@ -250,6 +261,7 @@ func TestTusdStoppedServerWritesNothingWhenItGoesOn(t *testing.T) {
 		if s := errtest.Must(patch(t.Context(), second.url+"/"+id, "3", strings.NewReader("defg")))(t); s != http.StatusNoContent {
 			t.Errorf("PATCH of the rest: %d", s)
 		}
+		errtest.None(t, os.WriteFile(filepath.Join(folder, "on"), nil, 0o600))
 		errtest.None(t, p.Resume())
 		if s := errtest.Received(t, "the request of the first server", status); s != tusd.ErrUploadInterrupted.HTTPResponse.StatusCode {
 			t.Errorf("the request of the first server: %d", s)
