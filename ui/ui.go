@@ -35,7 +35,6 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,8 +131,10 @@ func New(c *interlock.Client, cfg Config) *Handler {
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	m := http.NewServeMux()
-	m.Handle("GET /static/", http.StripPrefix("/static", http.FileServerFS(static)))
+	m, all := http.NewServeMux(), http.NewServeMux()
+	all.Handle("/", h.inTurn(m))
+	all.Handle("GET /static/", http.StripPrefix("/static", http.FileServerFS(static)))
+	all.HandleFunc("GET /api/events", h.choosing(100, h.apiEvents))
 	m.HandleFunc("GET /{$}", h.choosing(rowsShown, h.showLocks))
 	m.HandleFunc("GET /lock", h.choosing(100, h.showLock))
 	m.HandleFunc("GET /waits", h.showWaits)
@@ -148,12 +149,11 @@ func New(c *interlock.Client, cfg Config) *Handler {
 	m.HandleFunc("GET /api/longest", h.answers(h.apiLongest))
 	m.HandleFunc("GET /api/stored", h.answers(h.apiStored))
 	m.HandleFunc("GET /api/checks", h.answers(h.apiChecks))
-	m.HandleFunc("GET /api/events", h.choosing(100, h.apiEvents))
 	m.HandleFunc("GET /metrics", h.metrics)
 	for _, own := range cfg.Pages {
 		m.HandleFunc("GET /"+own.Path, h.showOwn(own))
 		if own.News != nil {
-			m.HandleFunc("GET /"+own.Path+"/events", func(w http.ResponseWriter, r *http.Request) {
+			all.HandleFunc("GET /"+own.Path+"/events", func(w http.ResponseWriter, r *http.Request) {
 				h.stream(w, r, true, func(ctx context.Context) iter.Seq2[any, error] { return newsOf(ctx, own.News) })
 			})
 		}
@@ -169,7 +169,7 @@ func New(c *interlock.Client, cfg Config) *Handler {
 		}
 		h.refuse(w, r, http.StatusNotFound, "There is no such page.")
 	})
-	h.serve = h.guarded(h.inTurn(m))
+	h.serve = h.guarded(all)
 	return h
 }
 
@@ -180,10 +180,6 @@ const mostAnswers = 8
 // inTurn serves a few requests at once. Streams take their turn with each state that they send.
 func (h *Handler) inTurn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/events") || strings.HasPrefix(r.URL.Path, "/static/") {
-			next.ServeHTTP(w, r)
-			return
-		}
 		waiting, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		select {

@@ -449,9 +449,9 @@ func TestSlowReadersFillNoMemory(t *testing.T) {
 		c := errtest.Must(interlock.New(t.Context(), memlock.New()))(t)
 		defer c.Close()
 		h := New(c, Config{Log: slog.New(slog.DiscardHandler)})
-		code := func() int {
+		code := func(path string) int {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest("GET", "/api/locks", nil))
+			h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 			return w.Code
 		}
 		release := make(chan struct{})
@@ -459,11 +459,13 @@ func TestSlowReadersFillNoMemory(t *testing.T) {
 			go h.ServeHTTP(slowReader{httptest.NewRecorder(), release}, httptest.NewRequest("GET", "/", nil))
 		}
 		synctest.Wait()
-		if got := code(); got != http.StatusServiceUnavailable {
-			t.Errorf("beside %d slow readers the answer is %d", mostAnswers, got)
+		for _, path := range []string{"/api/locks", "/api/locks/a/events"} {
+			if got := code(path); got != http.StatusServiceUnavailable {
+				t.Errorf("beside %d slow readers the answer of %s is %d", mostAnswers, path, got)
+			}
 		}
 		close(release)
-		if got := code(); got != http.StatusOK {
+		if got := code("/api/locks"); got != http.StatusOK {
 			t.Errorf("after slow readers the answer is %d", got)
 		}
 	})

@@ -90,8 +90,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	most := int64(MaxState)
 	if r.Method == "LOCK" || r.Method == "UNLOCK" {
 		most = driver.MaxNote
-	}
-	if most == MaxState { // slow bodies must not keep out others for long
+	} else { // slow bodies must not keep out others for long
 		select {
 		case h.bodies <- struct{}{}:
 			defer func() { <-h.bodies }()
