@@ -129,6 +129,9 @@ type answer struct {
 	why    string // the beginning
 }
 
+// Unwrap lets a handler set deadlines.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
 func (a *answer) WriteHeader(status int) {
 	a.status = status
 	a.ResponseWriter.WriteHeader(status)

@@ -6,10 +6,14 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/busy"
@@ -68,4 +72,24 @@ func TestStatesAreKeptAndLockedWhileServersAreKilled(t *testing.T) {
 	})
 	does(at, "POST", "network?ID=first", `"too late"`, password, 409, "lost")
 	does(at, "GET", "network", "", password, 200, "the state")
+}
+
+// Promise: a handler behind what says why requests were refused can bound the time of a body that comes slowly.
+func TestABodyThatComesSlowlyCanBeEnded(t *testing.T) {
+	t.Parallel()
+	bounded := make(chan error, 1)
+	server := httptest.NewServer(telling(&cobra.Command{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		errtest.None(t, http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)))
+		_, err := io.ReadAll(r.Body)
+		bounded <- err
+	})))
+	defer server.Close()
+	body, slow := io.Pipe()
+	defer slow.Close()
+	go func() {
+		if r, err := http.Post(server.URL, "", body); err == nil {
+			_ = r.Body.Close()
+		}
+	}()
+	errtest.Is(t, errtest.Received(t, "the end of the body", bounded), os.ErrDeadlineExceeded, "the body")
 }
