@@ -167,7 +167,8 @@ func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {
 	for range crowd {
 		noError(t, <-errs)
 	}
-	if n := via.Requests(zktest.OpDelete, zktest.OpMulti) - before; n > 4 {
+	// One leaves, then 299 in lots of 100; a waiter behind each of these four may look before it leaves.
+	if n := via.Requests(zktest.OpDelete, zktest.OpMulti) - before; n > 4+4 {
 		t.Errorf("%d have left in %d requests", crowd, n)
 	}
 	if left := nodes(t, connected(t, s.Addr), "/a/q"); len(left) != 1 {

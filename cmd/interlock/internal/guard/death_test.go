@@ -146,11 +146,9 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 			r := hardToKill(t, n).under(l, longTTL).start()
 			n.writing(t)
 			var pids []int
-			code := 79 // the lease was lost
+			killed := false
 			for _, d := range deeds {
-				if d.signal == unix.SIGKILL && d.to(r) == r.Process.Pid {
-					code = 128 + 9
-				}
+				killed = killed || d.signal == unix.SIGKILL && d.to(r) == r.Process.Pid
 				if d.to != nil {
 					pids = append(pids, d.to(r))
 				} else {
@@ -172,8 +170,9 @@ func TestOneOfThreeEndsTheJob(t *testing.T) {
 			})
 			gone(t, r, n, deadline)
 			r.Process.Signal(unix.SIGCONT)
-			if got := r.wait(); got != code {
-				t.Errorf("exit code %d, want %d", got, code)
+			// A program whose guard dies ends by itself, and may do so before it is killed.
+			if got := r.wait(); got != 79 && !(killed && got == 128+9) {
+				t.Errorf("exit code %d, want 79, or 137 of a program that was killed: %v", got, killed)
 			}
 		})
 	}
