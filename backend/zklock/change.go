@@ -13,7 +13,7 @@ import (
 // Shrink gives the ticket another name. As with Curator, a writer that becomes a
 // reader keeps its number.
 func (s *store) Shrink(ctx context.Context, row exchange.Session, ref exchange.Ref, units int64) (bool, error) {
-	return false, s.change(ctx, row, ref, func(ctx context.Context, _ *session, t *seat) error {
+	return false, s.change(ctx, row, ref, func(ctx context.Context, _ *session, t *entry) error {
 		switch {
 		case t == nil:
 			return driver.ErrGone
@@ -24,13 +24,13 @@ func (s *store) Shrink(ctx context.Context, row exchange.Session, ref exchange.R
 	})
 }
 
-func (t *seat) shrink(ctx context.Context, units int64) error {
+func (t *entry) shrink(ctx context.Context, units int64) error {
 	return t.rename(ctx, 0, func(next *ticket) { next.Units = min(next.Units, units) })
 }
 
 // Keep gives a holder a fixed end, or a ticket of another session that has one another end.
 func (s *store) Keep(ctx context.Context, row exchange.Session, ref exchange.Ref, d time.Duration) error {
-	return s.change(ctx, row, ref, func(ctx context.Context, o *session, t *seat) error {
+	return s.change(ctx, row, ref, func(ctx context.Context, o *session, t *entry) error {
 		if t != nil {
 			return t.at.keep(ctx, d)
 		}
@@ -47,7 +47,7 @@ func (s *store) Keep(ctx context.Context, row exchange.Session, ref exchange.Ref
 	})
 }
 
-func (t *seat) keep(ctx context.Context, d time.Duration) error {
+func (t *entry) keep(ctx context.Context, d time.Duration) error {
 	if st := t.known(); st == exchange.Waiting {
 		if err := t.s.l.CatchUp(ctx, t.q.path); err != nil {
 			return err
@@ -65,16 +65,16 @@ func (t *seat) keep(ctx context.Context, d time.Duration) error {
 	return driver.ErrGone
 }
 
-func (t *seat) known() exchange.State {
+func (t *entry) known() exchange.State {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	return t.state
 }
 
-// change changes a ticket; it has no seat if it is of another session.
-func (s *store) change(ctx context.Context, row exchange.Session, ref exchange.Ref, f func(context.Context, *session, *seat) error) error {
+// change changes a ticket; it has no entry if it is of another session.
+func (s *store) change(ctx context.Context, row exchange.Session, ref exchange.Ref, f func(context.Context, *session, *entry) error) error {
 	return s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
-		t := o.seat(ref.ID)
+		t := o.entry(ref.ID)
 		if t == nil || t.q.name != ref.Queue {
 			return f(ctx, o, nil)
 		}
@@ -88,7 +88,7 @@ func (s *store) change(ctx context.Context, row exchange.Session, ref exchange.R
 
 // rename replaces the node of a ticket of this session by one that next makes of it; fixed is how long the fixed time
 // is that then begins, if one does.
-func (t *seat) rename(ctx context.Context, fixed time.Duration, next func(*ticket)) error {
+func (t *entry) rename(ctx context.Context, fixed time.Duration, next func(*ticket)) error {
 	s := t.s
 	s.mu.Lock()
 	key, own, token := t.key, t.own, t.token
@@ -176,7 +176,7 @@ func (s *store) rename(ctx context.Context, l *link, q *queue, id string, key *t
 }
 
 // resettle has the node of a holder watched; s.mu is held.
-func (t *seat) resettle() {
+func (t *entry) resettle() {
 	if t.state == exchange.Held && t.settled != nil {
 		t.settled.Reset(settledAfter)
 	}
@@ -184,7 +184,7 @@ func (t *seat) resettle() {
 
 // fix gives a ticket that is about to be held its end: a node that does not go
 // with the session. It counts from before the server's clock is read.
-func (t *seat) fix(ctx context.Context, hold time.Duration, kept, wanted bool) error {
+func (t *entry) fix(ctx context.Context, hold time.Duration, kept, wanted bool) error {
 	s := t.s
 	now, sent, _, err := s.store.clock(ctx, s.l)
 	if err != nil {
@@ -217,7 +217,7 @@ func (t *seat) fix(ctx context.Context, hold time.Duration, kept, wanted bool) e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seats[t.j.ID] != t {
+	if s.entries[t.j.ID] != t {
 		return driver.ErrGone
 	}
 	t.fixed, t.stray, t.kept, t.hold, t.until = true, false, kept, whole, until
@@ -225,12 +225,12 @@ func (t *seat) fix(ctx context.Context, hold time.Duration, kept, wanted bool) e
 	if t.evicted && !evicted { // meanwhile
 		s.store.background(t.evict)
 	}
-	t.holds(wanted)
+	t.granted(wanted)
 	return nil
 }
 
 // evict moves the end of a ticket with a fixed one up.
-func (t *seat) evict(ctx context.Context) {
+func (t *entry) evict(ctx context.Context) {
 	ctx, cancel := t.s.within(ctx)
 	defer cancel()
 	retry(ctx, again, func() error { return zk.Unless(t.s.store.evict(ctx, t.s.l, t.q, t.j.ID), driver.ErrGone) })
@@ -244,7 +244,7 @@ func (s *store) evict(ctx context.Context, l *link, q *queue, id string) error {
 
 // isFixed notes the end that the node of a ticket has: from a call without an
 // answer, from an earlier session, or from another client that has changed it.
-func (t *seat) isFixed(ctx context.Context, wanted bool) error {
+func (t *entry) isFixed(ctx context.Context, wanted bool) error {
 	s := t.s
 	now, sent, _, err := s.store.clock(ctx, s.l)
 	if err != nil {
@@ -252,7 +252,7 @@ func (t *seat) isFixed(ctx context.Context, wanted bool) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seats[t.j.ID] != t {
+	if s.entries[t.j.ID] != t {
 		return driver.ErrGone
 	}
 	if t.hold == 0 {
@@ -262,7 +262,7 @@ func (t *seat) isFixed(ctx context.Context, wanted bool) error {
 	}
 	t.fixed, t.stray, t.kept, t.evicted, t.until = true, false, t.key.kept, t.key.evicted, t.key.until
 	t.endsAt(sent.Add(t.key.left(now)))
-	t.holds(wanted)
+	t.granted(wanted)
 	return nil
 }
 

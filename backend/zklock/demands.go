@@ -79,7 +79,7 @@ func (s *session) readInbox(ctx context.Context) {
 		return
 	}
 	for _, l := range lettersIn(c.Data) {
-		if t := s.seat(l.ID); t != nil && t.q.name == l.Queue {
+		if t := s.entry(l.ID); t != nil && t.q.name == l.Queue {
 			t.demanded(l.Demand)
 		}
 	}

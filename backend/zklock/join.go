@@ -42,12 +42,12 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 		return st, driver.ErrGone
 	}
 	give := func() {}
-	if s.seat(j.ID) == nil {
+	if s.entry(j.ID) == nil {
 		if give, err = s.l.Slot(ctx, zk.Coming); err != nil {
 			return st, exchange.NotSent(err)
 		}
 	}
-	t, fresh, err := s.sit(q, j)
+	t, fresh, err := s.entryOf(q, j)
 	defer func() { go t.givesBack(give) }()
 	if err != nil {
 		return st, err
@@ -58,7 +58,7 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 	defer t.turn.give()
 	if fresh && j.NoWait {
 		if err := certain(ctx, s.l, q, func() error { return t.at.precheck(ctx) }); err != nil {
-			s.leaveSeat(t)
+			s.discard(t)
 			return st, err
 		}
 	}
@@ -80,44 +80,44 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 			return t.at.look(ctx)
 		}
 	}
-	st, err = t.at.stand(ctx)
+	st, err = t.at.enter(ctx)
 	if err != nil && s.store.lasts(err) {
 		t.withdraw(ctx)
 	}
 	return st, err
 }
 
-// sit finds or makes the seat of a ticket.
-func (s *session) sit(q *queue, j *exchange.Join) (t *seat, fresh bool, err error) {
+// entryOf finds or makes the entry of a ticket.
+func (s *session) entryOf(q *queue, j *exchange.Join) (t *entry, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.buried.Has(j.ID) {
 		return nil, false, driver.ErrGone
 	}
-	if t = s.seats[j.ID]; t != nil {
+	if t = s.entries[j.ID]; t != nil {
 		return t, false, nil
 	}
 	if err := s.burden(q, j); err != nil {
 		return nil, false, err
 	}
-	t = &seat{s: s, q: q, j: *j, turn: make(turn, 1), version: anyVersion}
+	t = &entry{s: s, q: q, j: *j, turn: make(turn, 1), version: anyVersion}
 	t.at = s.store.placeOf(t)
-	s.seats[j.ID] = t
+	s.entries[j.ID] = t
 	return t, true, nil
 }
 
-// leaveSeat is called when no node of the ticket stands, or will. It may be joined again.
-func (s *session) leaveSeat(t *seat) {
+// discard is called when no node of the ticket stands, or will. It may be joined again.
+func (s *session) discard(t *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seats[t.j.ID] == t {
-		delete(s.seats, t.j.ID)
+	if s.entries[t.j.ID] == t {
+		delete(s.entries, t.j.ID)
 		t.drop()
 	}
 }
 
-// givesBack gives the slot of a Join back, once no request to make a node is under way any more. There may be no seat.
-func (t *seat) givesBack(give func()) {
+// givesBack gives the slot of a Join back, once no request to make a node is under way any more. There may be no entry.
+func (t *entry) givesBack(give func()) {
 	if t != nil {
 		t.s.mu.Lock()
 		flight := t.flight
@@ -142,14 +142,14 @@ func (s *session) hasRefused(id string) bool {
 }
 
 // isOld: its node was made.
-func (t *seat) isOld() bool {
+func (t *entry) isOld() bool {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	return t.key != nil
 }
 
 // settle waits until no request to make the node is under way.
-func (t *seat) settle(ctx context.Context) error {
+func (t *entry) settle(ctx context.Context) error {
 	t.s.mu.Lock()
 	flight := t.flight
 	t.s.mu.Unlock()
@@ -164,7 +164,7 @@ func (t *seat) settle(ctx context.Context) error {
 	}
 }
 
-func (t *seat) precheck(ctx context.Context) error { return t.s.precheck(ctx, t.q, &t.j) }
+func (t *entry) precheck(ctx context.Context) error { return t.s.precheck(ctx, t.q, &t.j) }
 
 // precheck spares a ticket that must not wait the writes, if others stand.
 func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) error {
@@ -201,15 +201,15 @@ func certain(ctx context.Context, l *link, q *queue, look func() error) error {
 	return err
 }
 
-// stand makes the node, and looks.
-func (t *seat) stand(ctx context.Context) (st exchange.Status, err error) {
+// enter makes the node, and looks.
+func (t *entry) enter(ctx context.Context) (st exchange.Status, err error) {
 	// The mark, which a ticket with ReportDeath wants to read, must not go with the queue's node.
 	err = t.s.store.laid(ctx, t.s.l, t.q.path, !t.j.ReportDeath, func() error {
 		st, err = t.create(ctx)
 		return err
 	})
 	if err != nil && sure(err) && !t.isOld() {
-		t.s.leaveSeat(t)
+		t.s.discard(t)
 	}
 	return st, err
 }
@@ -221,7 +221,7 @@ func sure(err error) bool {
 }
 
 // create makes the node and, in the same round trip, looks whether any other ticket is there.
-func (t *seat) create(ctx context.Context) (st exchange.Status, err error) {
+func (t *entry) create(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
 	stem := t.q.path + "/" + s.store.ticketOf(&t.j).stem()
 	data := t.meta().encode()
@@ -261,7 +261,7 @@ func (t *seat) create(ctx context.Context) (st exchange.Status, err error) {
 	}
 	if !crowded {
 		if l := <-looked; l.err == nil {
-			if st, err = t.judge(ctx, l.all); !errors.Is(err, errStale) {
+			if st, err = t.statusIn(ctx, l.all); !errors.Is(err, errStale) {
 				return st, err
 			}
 		}
@@ -271,7 +271,7 @@ func (t *seat) create(ctx context.Context) (st exchange.Status, err error) {
 
 // made notes the node that was created, perhaps when no caller waits for it any
 // more.
-func (t *seat) made(c zk.Created) error {
+func (t *entry) made(c zk.Created) error {
 	s := t.s
 	key, ok := parse(base(c.Path))
 	if !ok {
@@ -282,7 +282,7 @@ func (t *seat) made(c zk.Created) error {
 		err = errNumbers
 	}
 	s.mu.Lock()
-	unknown := s.seats[t.j.ID] != t
+	unknown := s.entries[t.j.ID] != t
 	s.mu.Unlock()
 	if err != nil || unknown || c.Session != s.zk || s.isOver() {
 		s.remove(c.Path)
@@ -303,7 +303,7 @@ func (s *session) remove(path string) {
 }
 
 // stands notes the node of the ticket.
-func (t *seat) stands(key *ticket, zxid uint64) error {
+func (t *entry) stands(key *ticket, zxid uint64) error {
 	if zxid == 0 || zxid >= driver.MaxToken {
 		return driver.Permanent(fmt.Errorf("zookeeper: the transaction %d is no token: the ensemble has elected too many leaders", zxid))
 	}
@@ -317,7 +317,7 @@ func (t *seat) stands(key *ticket, zxid uint64) error {
 
 // unsure removes what may have come of a create without an answer once the session is
 // over: if the program's client sent it in its next session, it would stay.
-func (t *seat) unsure() {
+func (t *entry) unsure() {
 	s := t.s
 	if s.l.Own || !s.isOver() {
 		return // then it was sent in this session
@@ -339,7 +339,7 @@ var errNumbers = errors.New("zookeeper: the sequence numbers of the queue are us
 
 // locate finds the node of the ticket, nil if there is none. Making it may still be
 // under way: it is before the transaction that this begins with, or was refused.
-func (t *seat) locate(ctx context.Context, l *link) (*ticket, error) {
+func (t *entry) locate(ctx context.Context, l *link) (*ticket, error) {
 	if err := l.CatchUp(ctx, t.q.path); err != nil {
 		return nil, err
 	}
@@ -356,7 +356,7 @@ func (t *seat) locate(ctx context.Context, l *link) (*ticket, error) {
 
 // find looks for a ticket whose creation had no answer. One of an earlier
 // session of ours is about to go away, and is not this one.
-func (t *seat) find(ctx context.Context) (bool, error) {
+func (t *entry) find(ctx context.Context) (bool, error) {
 	s := t.s
 	key, err := t.locate(ctx, s.l)
 	if key == nil || err != nil {
@@ -385,7 +385,7 @@ func (t *seat) find(ctx context.Context) (bool, error) {
 }
 
 // look lists the queue and sees how the ticket stands. It is the turn of the caller.
-func (t *seat) look(ctx context.Context) (st exchange.Status, err error) {
+func (t *entry) look(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
 	for {
 		s.mu.Lock()
@@ -399,14 +399,14 @@ func (t *seat) look(ctx context.Context) (st exchange.Status, err error) {
 		if err != nil {
 			return st, err
 		}
-		if st, err = t.judge(ctx, f); !errors.Is(err, errStale) {
+		if st, err = t.statusIn(ctx, f); !errors.Is(err, errStale) {
 			return st, err
 		}
 	}
 }
 
-// judge sees from a list how the ticket stands. Gone: it does not.
-func (t *seat) judge(ctx context.Context, f *listing) (st exchange.Status, err error) {
+// statusIn sees from a list how the ticket stands. Gone: it does not.
+func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, err error) {
 	s := t.s
 	key, ok := f.Find(t.j.ID)
 	s.mu.Lock()
@@ -486,7 +486,7 @@ func (f *listing) suits(t *ticket) bool {
 // unless the other one is to be refused itself. That one may be about to leave, or its client
 // does not know of it: it is expelled, by a transaction that finds the one in front of it
 // still there. So it was never granted, for it has not been agreed with.
-func (t *seat) agree(ctx context.Context, f *listing) error {
+func (t *entry) agree(ctx context.Context, f *listing) error {
 	t.s.mu.Lock()
 	agreed := t.agreed
 	t.s.mu.Unlock()
@@ -517,7 +517,7 @@ func (t *seat) agree(ctx context.Context, f *listing) error {
 }
 
 // expelled removes an intruder. It is errStale if the list is to be read again.
-func (t *seat) expelled(ctx context.Context, ops ...any) error {
+func (t *entry) expelled(ctx context.Context, ops ...any) error {
 	_, err := t.s.l.Multi(ctx, ops...)
 	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 		err = errStale
@@ -527,7 +527,7 @@ func (t *seat) expelled(ctx context.Context, ops ...any) error {
 
 // refuse removes a ticket that does not fit into its queue, and returns why. If the answer to that is lost, a
 // Join that is repeated is told so all the same.
-func (t *seat) refuse(ctx context.Context, why error) error {
+func (t *entry) refuse(ctx context.Context, why error) error {
 	t.s.mu.Lock()
 	t.s.refused.Add(t.j.ID)
 	t.s.mu.Unlock()
@@ -539,7 +539,7 @@ func (t *seat) refuse(ctx context.Context, why error) error {
 
 // withdraw removes a ticket where a look at its queue is refused, for good: no caller asks about it again. It is gone
 // before the next one comes, unless that fails.
-func (t *seat) withdraw(ctx context.Context) {
+func (t *entry) withdraw(ctx context.Context) {
 	quit := func(ctx context.Context) error { return zk.Unless(t.at.quit(ctx, false), driver.ErrGone) }
 	if t.isOld() && quit(ctx) != nil {
 		t.s.store.background(func(ctx context.Context) {

@@ -14,11 +14,11 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
-// place is where a ticket stands. A seat is its own place: a line. In the layouts of Curator, see package curator, some
-// steps differ. This file has all that depends on which of them it is.
+// place is where a ticket stands. An entry is its own place: a line. In the layouts of Curator, see package curator,
+// some steps differ. This file has all that depends on which of them it is.
 type place interface {
 	precheck(ctx context.Context) error
-	stand(ctx context.Context) (exchange.Status, error)
+	enter(ctx context.Context) (exchange.Status, error)
 	look(ctx context.Context) (exchange.Status, error)
 	grant(ctx context.Context, wanted bool) (exchange.Status, error) // it is first in its line
 	quit(ctx context.Context, clean bool) error
@@ -32,23 +32,23 @@ type place interface {
 	// intrudes is the node because of which a ticket in front is to be refused; "": it is not.
 	intrudes(ctx context.Context, o *ticket) (because string, err error)
 	alone() bool // it cannot leave together with others; s.mu is held
-	dropped()    // the seat is no more; s.mu is held
+	dropped()    // the entry is no more; s.mu is held
 }
 
-func (t *seat) watched() (string, *queue) { return t.path(), t.q }
-func (t *seat) alone() bool               { return false }
-func (t *seat) dropped()                  {}
+func (t *entry) watched() (string, *queue) { return t.path(), t.q }
+func (t *entry) alone() bool               { return false }
+func (t *entry) dropped()                  {}
 
-func (t *seat) intrudes(context.Context, *ticket) (string, error) { return "", nil }
+func (t *entry) intrudes(context.Context, *ticket) (string, error) { return "", nil }
 
 // placeOf is where a new ticket stands.
-func (s *store) placeOf(t *seat) place {
-	e := &elsewhere{t, make(chan struct{})}
+func (s *store) placeOf(t *entry) place {
+	e := &curatorPlace{t, make(chan struct{})}
 	switch {
 	case s.lends(t.j.Kind):
-		return &lent{elsewhere: e, leases: s.layouts.Leases(e)}
+		return &semaphorePlace{curatorPlace: e, leases: s.layouts.Leases(e)}
 	case t.j.Kind == driver.Barrier && s.barriers:
-		return &guest{elsewhere: e, member: s.layouts.Member(e)}
+		return &barrierPlace{curatorPlace: e, member: s.layouts.Member(e)}
 	}
 	return t
 }
@@ -71,18 +71,18 @@ func (s *store) lineOf(name string, kind driver.Kind) *queue {
 	return q.locks
 }
 
-// elsewhere is what package curator needs of a seat.
-type elsewhere struct {
-	*seat
+// curatorPlace is what package curator needs of an entry.
+type curatorPlace struct {
+	*entry
 	held chan struct{} // closed with the grant
 }
 
-func (e *elsewhere) Join() *exchange.Join              { return &e.j }
-func (e *elsewhere) Link() *zk.Link                    { return e.s.l.Link }
-func (e *elsewhere) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
-func (e *elsewhere) Held() bool                        { return e.known() == exchange.Held }
+func (e *curatorPlace) Join() *exchange.Join              { return &e.j }
+func (e *curatorPlace) Link() *zk.Link                    { return e.s.l.Link }
+func (e *curatorPlace) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
+func (e *curatorPlace) Held() bool                        { return e.known() == exchange.Held }
 
-func (e *elsewhere) Data(lease bool) []byte {
+func (e *curatorPlace) Data(lease bool) []byte {
 	m := e.meta()
 	if lease {
 		e.s.mu.Lock()
@@ -92,9 +92,9 @@ func (e *elsewhere) Data(lease bool) []byte {
 	return m.encode()
 }
 
-func (e *elsewhere) Wake() { e.s.store.background(e.wake) }
+func (e *curatorPlace) Wake() { e.s.store.background(e.wake) }
 
-func (e *elsewhere) wake(ctx context.Context) {
+func (e *curatorPlace) wake(ctx context.Context) {
 	ctx, cancel := e.s.within(ctx)
 	defer cancel()
 	if e.turn.take(ctx) != nil {
@@ -116,22 +116,22 @@ func (e *elsewhere) wake(ctx context.Context) {
 }
 
 // ends forgets a ticket that was found to be gone, or has left.
-func (e *elsewhere) ends() exchange.Status {
+func (e *curatorPlace) ends() exchange.Status {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
 	e.forget()
 	return exchange.Status{}
 }
 
-// lent is the place of a ticket that waits in a line of locks, and then holds leases.
-type lent struct {
-	*elsewhere
+// semaphorePlace is the place of a ticket that waits in a line of locks, and then holds leases.
+type semaphorePlace struct {
+	*curatorPlace
 	leases      *curator.Leases
 	first, over bool   // s.mu: it was first among locks; its leases were given back
 	lease       string // s.mu: the path of one, of a holder
 }
 
-func (p *lent) precheck(ctx context.Context) error {
+func (p *semaphorePlace) precheck(ctx context.Context) error {
 	because, err := p.leases.Against(ctx, p.j.Capacity)
 	if err == nil && because != "" {
 		err = curator.Mismatch(because)
@@ -139,7 +139,7 @@ func (p *lent) precheck(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, by, err := p.s.store.clash(ctx, p.s.l, p.seat, true)
+	f, by, err := p.s.store.clash(ctx, p.s.l, p.entry, true)
 	switch {
 	case err != nil:
 		return err
@@ -152,7 +152,7 @@ func (p *lent) precheck(ctx context.Context) error {
 }
 
 // fits: the permits of the ticket, and of all in front of it, are no more than there are.
-func (p *lent) fits(f *listing) bool {
+func (p *semaphorePlace) fits(f *listing) bool {
 	left := p.j.Capacity
 	for _, o := range f.Keys {
 		if o.ID == p.j.ID {
@@ -165,24 +165,24 @@ func (p *lent) fits(f *listing) bool {
 	return p.j.Units <= left
 }
 
-func (p *lent) watched() (string, *queue) { return p.lease, p.q.leases }
-func (p *lent) alone() bool               { return p.first }
+func (p *semaphorePlace) watched() (string, *queue) { return p.lease, p.q.leases }
+func (p *semaphorePlace) alone() bool               { return p.first }
 
 // intrudes looks for a lease of another number of permits than a ticket among locks says.
-func (p *lent) intrudes(ctx context.Context, o *ticket) (string, error) {
+func (p *semaphorePlace) intrudes(ctx context.Context, o *ticket) (string, error) {
 	if o.Foreign {
 		return "", nil
 	}
 	return p.leases.Against(ctx, o.Capacity)
 }
 
-func (p *lent) look(ctx context.Context) (exchange.Status, error) {
+func (p *semaphorePlace) look(ctx context.Context) (exchange.Status, error) {
 	p.s.mu.Lock()
 	first, held := p.first, p.state == exchange.Held
 	p.s.mu.Unlock()
 	switch {
 	case !first:
-		return p.seat.look(ctx)
+		return p.entry.look(ctx)
 	case !held:
 		return p.grant(ctx, false)
 	}
@@ -190,17 +190,17 @@ func (p *lent) look(ctx context.Context) (exchange.Status, error) {
 }
 
 // whatBecame of a ticket that was looked at.
-func (p *lent) whatBecame(ctx context.Context, err error) (exchange.Status, error) {
+func (p *semaphorePlace) whatBecame(ctx context.Context, err error) (exchange.Status, error) {
 	if errors.Is(err, driver.ErrGone) {
 		return exchange.Status{}, zk.Unless(p.quit(ctx, false), driver.ErrGone)
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	return p.basic(), err
+	return p.statusNow(), err
 }
 
 // grant goes on with one that is first among locks.
-func (p *lent) grant(ctx context.Context, _ bool) (exchange.Status, error) {
+func (p *semaphorePlace) grant(ctx context.Context, _ bool) (exchange.Status, error) {
 	s := p.s
 	s.mu.Lock()
 	p.first = true
@@ -227,20 +227,20 @@ func (p *lent) grant(ctx context.Context, _ bool) (exchange.Status, error) {
 		return exchange.Status{}, err
 	}
 	was := p.known()
-	st, err := p.seat.grant(ctx, false)
+	st, err := p.entry.grant(ctx, false)
 	if err == nil && was != exchange.Held && st.State == exchange.Held {
 		close(p.held)
 	}
 	return st, err
 }
 
-func (p *lent) quit(ctx context.Context, clean bool) error {
+func (p *semaphorePlace) quit(ctx context.Context, clean bool) error {
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
 	s := p.s
 	s.mu.Lock()
-	lock, first, there := "", p.first, s.seats[p.j.ID] == p.seat
+	lock, first, there := "", p.first, s.entries[p.j.ID] == p.entry
 	if p.state == exchange.Waiting && p.key != nil {
 		lock = p.path()
 	}
@@ -249,7 +249,7 @@ func (p *lent) quit(ctx context.Context, clean bool) error {
 	case !there:
 		return driver.ErrGone
 	case !first:
-		err := p.seat.quit(ctx, clean)
+		err := p.entry.quit(ctx, clean)
 		s.mu.Lock()
 		first = p.first
 		s.mu.Unlock()
@@ -260,7 +260,7 @@ func (p *lent) quit(ctx context.Context, clean bool) error {
 	}
 	err := p.leases.Leave(ctx, lock, clean)
 	if errors.Is(err, driver.ErrGone) && lock != "" { // perhaps it has another name
-		err = p.seat.quit(ctx, clean)
+		err = p.entry.quit(ctx, clean)
 	}
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.mu.Lock()
@@ -271,7 +271,7 @@ func (p *lent) quit(ctx context.Context, clean bool) error {
 	return err
 }
 
-func (p *lent) shrink(ctx context.Context, units int64) error {
+func (p *semaphorePlace) shrink(ctx context.Context, units int64) error {
 	done, err := p.leases.Shrink(ctx, units)
 	switch {
 	case errors.Is(err, driver.ErrGone):
@@ -282,11 +282,11 @@ func (p *lent) shrink(ctx context.Context, units int64) error {
 	return p.rename(ctx, 0, func(next *ticket) { next.wish = min(next.wish, units) })
 }
 
-func (p *lent) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }
-func (p *lent) expel(ctx context.Context) error           { return p.quit(ctx, false) }
+func (p *semaphorePlace) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }
+func (p *semaphorePlace) expel(ctx context.Context) error           { return p.quit(ctx, false) }
 
-func (p *lent) abandon(ctx context.Context, l *link) error {
-	if err := p.seat.abandon(ctx, l); err != nil {
+func (p *semaphorePlace) abandon(ctx context.Context, l *link) error {
+	if err := p.entry.abandon(ctx, l); err != nil {
 		return err
 	}
 	err := p.leases.Abandon(ctx, l.Link)
@@ -297,14 +297,14 @@ func (p *lent) abandon(ctx context.Context, l *link) error {
 }
 
 // dropped gives leases back that were made while another client took the ticket out.
-func (p *lent) dropped() {
+func (p *semaphorePlace) dropped() {
 	if p.first && !p.over {
 		p.s.store.background(func(ctx context.Context) { _ = p.leases.Leave(ctx, "", false) })
 	}
 }
 
 // linger waits for a ticket that is about to hold: others who hold, too, are on their way from locks to leases.
-func (p *lent) linger(ctx context.Context) exchange.Status {
+func (p *semaphorePlace) linger(ctx context.Context) exchange.Status {
 	select {
 	case <-p.held:
 	case <-time.After(curator.Patience):
@@ -312,19 +312,19 @@ func (p *lent) linger(ctx context.Context) exchange.Status {
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	return p.basic()
+	return p.statusNow()
 }
 
-// guest is the place of a member of a double barrier.
-type guest struct {
-	*elsewhere
+// barrierPlace is the place of a member of a double barrier.
+type barrierPlace struct {
+	*curatorPlace
 	member *curator.Member
 }
 
-func (p *guest) precheck(context.Context) error { return nil }
-func (p *guest) watched() (string, *queue)      { return p.path(), nil }
+func (p *barrierPlace) precheck(context.Context) error { return nil }
+func (p *barrierPlace) watched() (string, *queue)      { return p.path(), nil }
 
-func (p *guest) stand(ctx context.Context) (exchange.Status, error) {
+func (p *barrierPlace) enter(ctx context.Context) (exchange.Status, error) {
 	p.s.mu.Lock()
 	key := keys.Key{ID: p.j.ID, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
 	p.key = &ticket{Key: key, node: uuid(p.j.ID)}
@@ -332,7 +332,7 @@ func (p *guest) stand(ctx context.Context) (exchange.Status, error) {
 	return p.look(ctx)
 }
 
-func (p *guest) look(ctx context.Context) (exchange.Status, error) {
+func (p *barrierPlace) look(ctx context.Context) (exchange.Status, error) {
 	if p.Held() {
 		err := p.member.Look(ctx)
 		if errors.Is(err, driver.ErrGone) {
@@ -340,7 +340,7 @@ func (p *guest) look(ctx context.Context) (exchange.Status, error) {
 		}
 		p.s.mu.Lock()
 		defer p.s.mu.Unlock()
-		return p.basic(), err
+		return p.statusNow(), err
 	}
 	zxid, err := p.member.Enter(ctx)
 	switch {
@@ -357,7 +357,7 @@ func (p *guest) look(ctx context.Context) (exchange.Status, error) {
 	return p.grant(ctx, false)
 }
 
-func (p *guest) quit(ctx context.Context, _ bool) error {
+func (p *barrierPlace) quit(ctx context.Context, _ bool) error {
 	err := p.member.Leave(ctx)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		p.ends()
@@ -365,9 +365,9 @@ func (p *guest) quit(ctx context.Context, _ bool) error {
 	return err
 }
 
-func (p *guest) shrink(context.Context, int64) error       { return nil }
-func (p *guest) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
-func (p *guest) expel(ctx context.Context) error           { return p.quit(ctx, false) }
+func (p *barrierPlace) shrink(context.Context, int64) error       { return nil }
+func (p *barrierPlace) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
+func (p *barrierPlace) expel(ctx context.Context) error           { return p.quit(ctx, false) }
 
 // readAll is readAny with the tickets in other layouts, for callers that are shown a queue or ask for one of its
 // tickets.
@@ -464,7 +464,7 @@ func (s *laidOut) Join(ctx context.Context, j exchange.Join) (exchange.Status, e
 	if err != nil || e != nil {
 		return st, err
 	}
-	t := o.seat(j.ID)
+	t := o.entry(j.ID)
 	if t == nil {
 		return st, err
 	}
@@ -472,7 +472,7 @@ func (s *laidOut) Join(ctx context.Context, j exchange.Join) (exchange.Status, e
 	if err == nil && by != "" {
 		err = t.refuse(ctx, curator.Mismatch(by))
 	}
-	if p, is := t.at.(*lent); is && err == nil && st.State == exchange.Waiting && p.fits(f) {
+	if p, is := t.at.(*semaphorePlace); is && err == nil && st.State == exchange.Waiting && p.fits(f) {
 		st = p.linger(ctx)
 	}
 	return st, o.failed(ctx, err)
@@ -480,7 +480,7 @@ func (s *laidOut) Join(ctx context.Context, j exchange.Join) (exchange.Status, e
 
 // clash finds a ticket of another kind than t that is older than those of the same kind, if one of the kinds has a
 // layout of Curator.
-func (s *store) clash(ctx context.Context, l *link, t *seat, aside bool) (f *listing, by string, err error) {
+func (s *store) clash(ctx context.Context, l *link, t *entry, aside bool) (f *listing, by string, err error) {
 	q := s.queue(t.j.Queue)
 	for {
 		if f, err = s.readAll(ctx, l, q); err != nil {

@@ -13,7 +13,7 @@ import (
 func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 	return false, s.in(ctx, l.Session.ID, func(ctx context.Context, o *session) error {
 		q := s.queue(l.Queue)
-		if t := o.seat(l.ID); t != nil && t.q.name == q.name {
+		if t := o.entry(l.ID); t != nil && t.q.name == q.name {
 			return t.at.quit(ctx, l.Clean)
 		}
 		o.mu.Lock()
@@ -38,10 +38,10 @@ func (s *store) Withdraw(ctx context.Context, row exchange.Session, name string,
 func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bool) ([]bool, error) {
 	gone := make([]bool, len(ids))
 	var ops []any
-	var all []*seat
+	var all []*entry
 	s.mu.Lock()
 	for i, id := range ids {
-		switch t := s.seats[id]; {
+		switch t := s.entries[id]; {
 		case t == nil || t.q.name != q.name:
 			gone[i] = true
 		case t.state == exchange.Waiting && t.key.until == 0 && !t.at.alone():
@@ -66,7 +66,7 @@ func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bo
 	}
 	errs := make([]error, len(ids))
 	several(len(ids), zk.CrowdSlots, func(i int) {
-		t := s.seat(ids[i])
+		t := s.entry(ids[i])
 		if gone[i] = t == nil || t.q.name != q.name; gone[i] {
 			return
 		}
@@ -80,14 +80,14 @@ func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bo
 
 // quit takes the ticket out of its queue. A ticket whose creation had no answer is
 // looked for once nothing more can come of that.
-func (t *seat) quit(ctx context.Context, clean bool) error {
+func (t *entry) quit(ctx context.Context, clean bool) error {
 	s := t.s
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	key, mark, late, v := t.key, clean && t.state == exchange.Held && t.whole, t.late, t.version
-	there := s.seats[t.j.ID] == t
+	there := s.entries[t.j.ID] == t
 	s.mu.Unlock()
 	if !there {
 		return driver.ErrGone
@@ -100,7 +100,7 @@ func (t *seat) quit(ctx context.Context, clean bool) error {
 }
 
 // abandon removes the node of a ticket, by any connection, unless it is to outlive its session.
-func (t *seat) abandon(ctx context.Context, l *link) error {
+func (t *entry) abandon(ctx context.Context, l *link) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (t *seat) abandon(ctx context.Context, l *link) error {
 
 // removeNode removes the node of a ticket, which may have another name than is known, from a call without an answer or by
 // another client. It is ErrGone if there is none.
-func (t *seat) removeNode(ctx context.Context, l *link, key *ticket, remove func(*ticket) error) (err error) {
+func (t *entry) removeNode(ctx context.Context, l *link, key *ticket, remove func(*ticket) error) (err error) {
 	for tries := range 6 {
 		if key == nil || tries > 0 {
 			if key, err = t.locate(ctx, l); err != nil {

@@ -33,9 +33,9 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 	s.mu.Lock()
 	s.renewed = now
 	s.renewing++
-	visits := now.Sub(s.visited) >= s.ttl
-	if visits {
-		s.visited = now
+	seeks := now.Sub(s.sought) >= s.ttl
+	if seeks {
+		s.sought = now
 	}
 	s.mu.Unlock()
 	defer func() {
@@ -47,14 +47,14 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 		return nil, err
 	}
 	s.readInbox(ctx) // all that was put there before the sync has been announced
-	if visits {
-		s.store.background(s.visit)
+	if seeks {
+		s.store.background(s.removeGhosts)
 	}
 	found := make([]exchange.Status, len(refs))
 	var fixed []int // others may change them
 	s.mu.Lock()
 	for i, ref := range refs {
-		t := s.seats[ref.ID]
+		t := s.entries[ref.ID]
 		switch {
 		case t == nil && s.buried.Has(ref.ID):
 		case t == nil || t.q.name != ref.Queue || t.fixed:
@@ -62,8 +62,8 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 		case t.state == exchange.Gone: // its Join has no answer
 			found[i].State = exchange.NotAsked
 		default:
-			found[i] = t.basic()
-			if t.state == exchange.Waiting && t.present() == nil && !t.j.NoWait {
+			found[i] = t.statusNow()
+			if t.state == exchange.Waiting && t.waitNow() == nil && !t.j.NoWait {
 				s.store.background(func(context.Context) { t.mayHold() })
 			}
 			if t.j.Hold > 0 { // it may have got its end, and been removed, by an exchange whose answer is under way
@@ -103,7 +103,7 @@ func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, fou
 // other sees from a list what became of one of these.
 func (s *session) other(ctx context.Context, ref exchange.Ref, f *listing) (st exchange.Status, err error) {
 	key, ok := f.Find(ref.ID)
-	t := s.seat(ref.ID)
+	t := s.entry(ref.ID)
 	own := t != nil && t.q.name == ref.Queue
 	switch {
 	case !ok && own:
@@ -154,7 +154,7 @@ func (s *store) Look(ctx context.Context, row exchange.Session, refs []exchange.
 }
 
 func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Status, err error) {
-	t := s.seat(ref.ID)
+	t := s.entry(ref.ID)
 	if t == nil || t.q.name != ref.Queue {
 		found := make([]exchange.Status, 1)
 		if s.hasBuried(ref.ID) {
@@ -178,7 +178,7 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 		}
 	}
 	s.mu.Lock()
-	quiet := t.present() != nil // else a server that lags behind tells when it has caught up
+	quiet := t.waitNow() != nil // else a server that lags behind tells when it has caught up
 	s.mu.Unlock()
 	if quiet {
 		if err := s.l.CatchUp(ctx, t.q.path); err != nil {
@@ -198,7 +198,7 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 // Detach gives strays the end that they have. They stand as long as the session, so that this client has to remove
 // them; no exchange is needed for that.
 func (s *store) Detach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
-	return s.eachSeat(row, refs, func(t *seat) {
+	return s.eachEntry(row, refs, func(t *entry) {
 		if !t.stray && !t.evicted && !t.fixed {
 			t.stray = true
 			t.endsAt(t.s.renewed.Add(t.s.ttl))
@@ -208,7 +208,7 @@ func (s *store) Detach(_ context.Context, row exchange.Session, refs []exchange.
 
 // Attach undoes that for strays that have not expired.
 func (s *store) Attach(_ context.Context, row exchange.Session, refs []exchange.Ref) error {
-	return s.eachSeat(row, refs, func(t *seat) {
+	return s.eachEntry(row, refs, func(t *entry) {
 		if t.stray && driver.Now() < t.end {
 			t.stray = false
 			if t.ends != nil && !t.evicted && !t.fixed {
@@ -218,8 +218,8 @@ func (s *store) Attach(_ context.Context, row exchange.Session, refs []exchange.
 	})
 }
 
-// eachSeat calls f for the tickets that the session has, with its mutex held.
-func (s *store) eachSeat(row exchange.Session, refs []exchange.Ref, f func(*seat)) error {
+// eachEntry calls f for the tickets that the session has, with its mutex held.
+func (s *store) eachEntry(row exchange.Session, refs []exchange.Ref, f func(*entry)) error {
 	o, err := s.live(row.ID)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s *store) eachSeat(row exchange.Session, refs []exchange.Ref, f func(*seat
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ref := range refs {
-		if t := o.seats[ref.ID]; t != nil && t.q.name == ref.Queue {
+		if t := o.entries[ref.ID]; t != nil && t.q.name == ref.Queue {
 			f(t)
 		}
 	}

@@ -34,18 +34,18 @@ type session struct {
 
 	mu       sync.Mutex
 	letters  *zk.Watch            // of inbox
-	seats    map[string]*seat     // by ID of the ticket
+	entries  map[string]*entry    // by ID of the ticket
 	crowds   map[string]*zk.Watch // of queues in which tickets are held, by name
 	renewed  driver.Instant       // when it was renewed last
 	renewing int                  // calls that renew it
-	visited  driver.Instant       // when ghosts were looked for
+	sought   driver.Instant       // when ghosts were looked for
 	buried   recent.IDs           // tickets that do not come back
 	refused  recent.IDs           // there were tickets of another kind
 }
 
-// seat is what the client keeps of the node of a ticket, from before that is made until it is gone. All but the first
+// entry is what the client keeps of the node of a ticket, from before that is made until it is gone. All but the first
 // fields are guarded by session.mu.
-type seat struct {
+type entry struct {
 	s    *session
 	at   place
 	q    *queue // the line in which it stands
@@ -128,12 +128,12 @@ func (s *store) begin(ctx context.Context, row exchange.Session) (o *session, er
 	row.TTL = ttl
 	now := driver.Now()
 	o = &session{
-		store: s, row: row, l: l, zk: id, ttl: ttl, freed: make(chan struct{}), reading: make(turn, 1), seats: map[string]*seat{}, crowds: map[string]*zk.Watch{},
-		buried: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl}, renewed: now, visited: now, // a client that does not live long has no ghosts
+		store: s, row: row, l: l, zk: id, ttl: ttl, freed: make(chan struct{}), reading: make(turn, 1), entries: map[string]*entry{}, crowds: map[string]*zk.Watch{},
+		buried: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl}, renewed: now, sought: now, // a client that does not live long has no ghosts
 		inbox: s.aside("post", hexID(id)+"-"+strconv.FormatUint(l.Number(), 10)),
 	}
 	o.ctx, o.cancel = context.WithCancel(s.ctx)
-	o.stop = l.Listen(&zk.Listener{Connected: o.connected, Disconnected: o.disconnected, Knows: func(id string) bool { return o.seat(id) != nil }})
+	o.stop = l.Listen(&zk.Listener{Connected: o.connected, Disconnected: o.disconnected, Knows: func(id string) bool { return o.entry(id) != nil }})
 	if err = o.openInbox(ctx); err == nil {
 		err = s.resume(ctx, l)
 	}
@@ -178,7 +178,7 @@ func (s *session) lastRenewed() driver.Instant {
 func (s *session) holding() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.seats {
+	for _, t := range s.entries {
 		if t.state == exchange.Held && !t.fixed {
 			return true
 		}
@@ -204,8 +204,8 @@ func (s *session) connected(now int64, timeout time.Duration) {
 func (s *session) again(ctx context.Context) {
 	s.readInbox(ctx)
 	s.mu.Lock()
-	var held, waiters []*seat
-	for _, t := range s.seats {
+	var held, waiters []*entry
+	for _, t := range s.entries {
 		switch t.state {
 		case exchange.Held:
 			held = append(held, t)
@@ -218,7 +218,7 @@ func (s *session) again(ctx context.Context) {
 		t.mayHold()
 	}
 	for _, t := range held {
-		s.attend(ctx, t)
+		s.watchHolder(ctx, t)
 	}
 }
 
@@ -279,7 +279,7 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // inTurn has a task of a ticket wait for the calls of that ticket that came before; those behind it wait for end.
-func (t *seat) inTurn(ctx context.Context) (_ context.Context, end func(), err error) {
+func (t *entry) inTurn(ctx context.Context) (_ context.Context, end func(), err error) {
 	ctx, cancel := t.s.within(ctx)
 	if err := t.turn.take(ctx); err != nil {
 		cancel()
@@ -358,8 +358,8 @@ func (s *session) vacate(ctx context.Context) {
 // abandon removes the session's nodes, by any connection.
 func (s *session) abandon(ctx context.Context, l *link) error {
 	s.mu.Lock()
-	var all []*seat
-	for _, t := range s.seats {
+	var all []*entry
+	for _, t := range s.entries {
 		if !t.fixed {
 			all = append(all, t)
 		}
@@ -418,32 +418,32 @@ func (s *store) End(ctx context.Context, row exchange.Session, _ []exchange.Leav
 // again is how soon tasks in the background try again after an error.
 const again = 50 * time.Millisecond
 
-func (s *session) seat(id string) *seat {
+func (s *session) entry(id string) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seats[id]
+	return s.entries[id]
 }
 
 // forget ends the ticket here; s.mu is held.
-func (t *seat) forget() {
-	if t.s.seats[t.j.ID] != t {
+func (t *entry) forget() {
+	if t.s.entries[t.j.ID] != t {
 		return
 	}
-	delete(t.s.seats, t.j.ID)
+	delete(t.s.entries, t.j.ID)
 	t.state = exchange.Gone
 	t.s.buried.Add(t.j.ID)
 	t.drop()
 }
 
 // forgotten is forget for who does not hold s.mu.
-func (t *seat) forgotten() {
+func (t *entry) forgotten() {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	t.forget()
 }
 
-// drop frees what the seat has here; s.mu is held.
-func (t *seat) drop() {
+// drop frees what the entry has here; s.mu is held.
+func (t *entry) drop() {
 	t.s.l.Lighten(t.s.zk, t.s.store.weighs(t.q, &t.j))
 	t.s.l.Ignore(t.own)
 	t.unwatch()
@@ -455,7 +455,7 @@ func (t *seat) drop() {
 	}
 }
 
-func (t *seat) path() string { return t.q.path + "/" + t.key.node }
+func (t *entry) path() string { return t.q.path + "/" + t.key.node }
 
 // meta is the data of a ticket's node.
 type meta struct {
@@ -472,7 +472,7 @@ type meta struct {
 	Lent   uint64        `json:"lent,string,omitempty"`  // the same, of a lease
 }
 
-func (t *seat) meta() meta {
+func (t *entry) meta() meta {
 	return meta{Owner: t.s.row.Owner, Note: t.j.Note, TTL: t.s.ttl, Hold: t.j.Hold > 0}
 }
 

@@ -159,14 +159,14 @@ func (s *store) link(ctx context.Context) (*link, error) {
 	if s.given != nil {
 		return s.given, nil
 	}
-	if l := s.present(); l != nil {
+	if l := s.linkThere(); l != nil {
 		return l, nil
 	}
 	if err := s.dialling.take(ctx); err != nil {
 		return nil, err
 	}
 	defer s.dialling.give()
-	if l := s.present(); l != nil {
+	if l := s.linkThere(); l != nil {
 		return l, nil
 	}
 	l, err := s.dialled(ctx, 10*time.Second)
@@ -183,7 +183,7 @@ func (s *store) link(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-func (s *store) present() *link {
+func (s *store) linkThere() *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.sessions {

@@ -34,7 +34,7 @@ type obstacle struct {
 }
 
 // waits says that the ticket waits, and has watched what keeps it out.
-func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (st exchange.Status, err error) {
+func (t *entry) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (st exchange.Status, err error) {
 	s := t.s
 	w := &waiting{set: f.number.node != "", epoch: f.epoch, on: map[string]*zk.Watch{}}
 	obstacles, enough := p.Obstacles()
@@ -70,11 +70,11 @@ func (t *seat) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (s
 	if !t.j.NoWait {
 		s.store.background(t.watch)
 	}
-	return t.basic(), nil
+	return t.statusNow(), nil
 }
 
-// basic is the status of a ticket as far as memory says it; s.mu is held.
-func (t *seat) basic() exchange.Status {
+// statusNow is the status of a ticket as far as memory says it; s.mu is held.
+func (t *entry) statusNow() exchange.Status {
 	if (t.stray || t.evicted) && !t.fixed && driver.Now() >= t.end {
 		return exchange.Status{} // it is about to be removed
 	}
@@ -96,7 +96,7 @@ func (t *seat) basic() exchange.Status {
 }
 
 // unwatch ends all watches of a waiter; s.mu is held.
-func (t *seat) unwatch() {
+func (t *entry) unwatch() {
 	if t.wait != nil {
 		for _, w := range t.wait.on {
 			t.s.l.Ignore(w)
@@ -106,21 +106,21 @@ func (t *seat) unwatch() {
 }
 
 // mayHold has the client look at the ticket.
-func (t *seat) mayHold() {
+func (t *entry) mayHold() {
 	t.s.store.tell(exchange.Event{Type: exchange.Granted, ID: t.j.ID, Unverified: true})
 }
 
-// present is what the ticket waits for, if that is still so; s.mu is held.
-func (t *seat) present() *waiting {
+// waitNow is what the ticket waits for, if that is still so; s.mu is held.
+func (t *entry) waitNow() *waiting {
 	w := t.wait
-	if t.state != exchange.Waiting || t.s.seats[t.j.ID] != t || w == nil || w.stale || w.epoch != t.s.l.Epoch() {
+	if t.state != exchange.Waiting || t.s.entries[t.j.ID] != t || w == nil || w.stale || w.epoch != t.s.l.Epoch() {
 		return nil
 	}
 	return w
 }
 
 // watch sets the watches that are missing, and reads what a grant will need, while there is time.
-func (t *seat) watch(ctx context.Context) {
+func (t *entry) watch(ctx context.Context) {
 	s := t.s
 	ctx, end, err := t.inTurn(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (t *seat) watch(ctx context.Context) {
 	}
 	defer end()
 	s.mu.Lock()
-	w := t.present()
+	w := t.waitNow()
 	if w == nil { // else it is looked at again when the connection is there
 		s.mu.Unlock()
 		return
@@ -163,7 +163,7 @@ func (t *seat) watch(ctx context.Context) {
 	}
 	_, _ = s.store.floor(ctx, s.l, t.q, 0)
 	s.mu.Lock()
-	lost := t.wait == w && t.present() == nil
+	lost := t.wait == w && t.waitNow() == nil
 	s.mu.Unlock()
 	if lost {
 		t.lookAnew()
@@ -171,9 +171,9 @@ func (t *seat) watch(ctx context.Context) {
 }
 
 // lookAnew has the line listed again.
-func (t *seat) lookAnew() {
+func (t *entry) lookAnew() {
 	t.s.mu.Lock()
-	waits := t.state == exchange.Waiting && t.s.seats[t.j.ID] == t
+	waits := t.state == exchange.Waiting && t.s.entries[t.j.ID] == t
 	if t.wait != nil {
 		t.wait.stale = true
 	}
@@ -184,7 +184,7 @@ func (t *seat) lookAnew() {
 }
 
 // set has nodes watched. It reports false if something has changed meanwhile, or that is not known.
-func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own string) bool {
+func (t *entry) set(ctx context.Context, w *waiting, want map[string]bool, own string) bool {
 	s := t.s
 	if len(want) == 0 {
 		return true
@@ -235,7 +235,7 @@ func (t *seat) set(ctx context.Context, w *waiting, want map[string]bool, own st
 }
 
 // react draws conclusions from the watches that have fired.
-func (t *seat) react(ctx context.Context) {
+func (t *entry) react(ctx context.Context) {
 	s := t.s
 	ctx, end, err := t.inTurn(ctx)
 	if err != nil {
@@ -243,7 +243,7 @@ func (t *seat) react(ctx context.Context) {
 	}
 	defer end()
 	s.mu.Lock()
-	w := t.present()
+	w := t.waitNow()
 	if w == nil {
 		s.mu.Unlock()
 		return
@@ -282,7 +282,7 @@ func (t *seat) react(ctx context.Context) {
 // passed sees whether the ticket is held after an obstacle has left: for sure if
 // nothing else was in the way, or if the obstacle was held, after which none
 // before it is left.
-func (t *seat) passed(ctx context.Context, w *waiting, o *obstacle) {
+func (t *entry) passed(ctx context.Context, w *waiting, o *obstacle) {
 	s := t.s
 	robust := t.j.ReportDeath // it has to know how the last holder has left
 	granted := w.enough && !robust
@@ -290,7 +290,7 @@ func (t *seat) passed(ctx context.Context, w *waiting, o *obstacle) {
 		granted = t.marked(ctx, o.ticket)
 	}
 	s.mu.Lock()
-	quiet := t.present() == w && w.quiet(t.key.node) // a number of permits that has come since then leaves it held
+	quiet := t.waitNow() == w && w.quiet(t.key.node) // a number of permits that has come since then leaves it held
 	if granted = granted && quiet && t.j.Hold == 0; granted {
 		t.whole = t.key.Units >= t.key.Capacity
 		if robust {
@@ -319,7 +319,7 @@ func (w *waiting) quiet(node string) bool {
 
 // advance sees whether the only obstacle holds, now that the ticket in front of it
 // has left, or has held and left as well. Its end will then be enough.
-func (t *seat) advance(ctx context.Context, w *waiting) bool {
+func (t *entry) advance(ctx context.Context, w *waiting) bool {
 	held := t.marked(ctx, w.next, w.obstacles[0].ticket)
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -331,7 +331,7 @@ func (t *seat) advance(ctx context.Context, w *waiting) bool {
 
 // marked reports whether one of the tickets was held and left cleanly, and was the
 // last to do so.
-func (t *seat) marked(ctx context.Context, any ...*ticket) bool {
+func (t *entry) marked(ctx context.Context, any ...*ticket) bool {
 	c, err := t.s.l.Get(ctx, t.q.path)
 	if err != nil {
 		return false
@@ -346,14 +346,14 @@ func (t *seat) marked(ctx context.Context, any ...*ticket) bool {
 }
 
 // grant notes that the ticket is held, and says so. It was found in the queue.
-func (t *seat) grant(ctx context.Context, wanted bool) (st exchange.Status, err error) {
+func (t *entry) grant(ctx context.Context, wanted bool) (st exchange.Status, err error) {
 	s := t.s
 	add, err := s.store.floor(ctx, s.l, t.q, t.zxid)
 	if err != nil {
 		return st, err
 	}
 	s.mu.Lock()
-	if s.seats[t.j.ID] != t {
+	if s.entries[t.j.ID] != t {
 		s.mu.Unlock()
 		return st, nil
 	}
@@ -368,8 +368,8 @@ func (t *seat) grant(ctx context.Context, wanted bool) (st exchange.Status, err 
 	hold, until := t.j.Hold, t.key.until
 	if hold == 0 && until == 0 {
 		defer s.mu.Unlock()
-		t.holds(wanted)
-		return t.basic(), nil
+		t.granted(wanted)
+		return t.statusNow(), nil
 	}
 	s.mu.Unlock()
 	if until != 0 {
@@ -382,27 +382,27 @@ func (t *seat) grant(ctx context.Context, wanted bool) (st exchange.Status, err 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.basic(), nil
+	return t.statusNow(), nil
 }
 
 // settledAfter is for how long a ticket is held before it is watched: by the client, its end, and whether others wait.
 // Shorter ones are spared the cost.
 const settledAfter = 20 * time.Millisecond
 
-// holds notes a grant; s.mu is held.
-func (t *seat) holds(wanted bool) {
+// granted notes a grant; s.mu is held.
+func (t *entry) granted(wanted bool) {
 	if t.state == exchange.Held {
 		return
 	}
 	t.state, t.wanted, t.since = exchange.Held, wanted, driver.Now()
 	t.unwatch()
 	t.settled = time.AfterFunc(settledAfter, func() {
-		t.s.store.background(func(ctx context.Context) { t.s.attend(ctx, t) })
+		t.s.store.background(func(ctx context.Context) { t.s.watchHolder(ctx, t) })
 	})
 }
 
 // status is the status of a holder.
-func (t *seat) status(ctx context.Context, wanted bool) (exchange.Status, error) {
+func (t *entry) status(ctx context.Context, wanted bool) (exchange.Status, error) {
 	t.s.mu.Lock()
 	changed := t.fixed && t.key.until != 0 && (t.key.until != t.until || t.key.evicted != t.evicted)
 	t.s.mu.Unlock()
@@ -414,11 +414,11 @@ func (t *seat) status(ctx context.Context, wanted bool) (exchange.Status, error)
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	t.wanted = t.wanted || wanted
-	return t.basic(), nil
+	return t.statusNow(), nil
 }
 
 // seen is called when the node of a waiter was read.
-func (t *seat) seen(c zk.Content) {
+func (t *entry) seen(c zk.Content) {
 	t.s.mu.Lock()
 	t.began = c.Stat.Ctime
 	t.s.mu.Unlock()

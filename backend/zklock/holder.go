@@ -14,26 +14,26 @@ import (
 // revocation is what Curator writes into the node of a ticket to have it given up.
 const revocation = "__REVOKE__"
 
-// attend watches a ticket that has been held for some time: its node may be removed, or, as Curator does
+// watchHolder watches a ticket that has been held for some time: its node may be removed, or, as Curator does
 // it, be asked for by its data; and others may come to wait behind it.
-func (s *session) attend(ctx context.Context, t *seat) {
+func (s *session) watchHolder(ctx context.Context, t *entry) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	s.mu.Lock()
 	key, own, wanted := t.key, t.own, t.wanted
 	_, fired := own.Fired()
-	if t.state != exchange.Held || s.seats[t.j.ID] != t {
+	if t.state != exchange.Held || s.entries[t.j.ID] != t {
 		s.mu.Unlock()
 		return
 	}
 	path, crowd := t.at.watched()
 	s.mu.Unlock()
 	if own == nil || fired {
-		on := s.l.Watch(path, false, func() { s.store.background(func(ctx context.Context) { s.attend(ctx, t) }) })
+		on := s.l.Watch(path, false, func() { s.store.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
 		c, err := s.l.See(ctx, path)
 		s.mu.Lock()
 		switch {
-		case err != nil || t.key != key || s.seats[t.j.ID] != t:
+		case err != nil || t.key != key || s.entries[t.j.ID] != t:
 			s.l.Ignore(on)
 		default:
 			t.own = on
@@ -44,26 +44,26 @@ func (s *session) attend(ctx context.Context, t *seat) {
 			s.store.tell(exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Unverified: true})
 			return
 		case err != nil:
-			s.laterAttend(t)
+			s.watchHolderLater(t)
 			return
 		case string(c.Data) == revocation:
 			t.demanded(driver.Revoke)
 		}
 	}
 	if !wanted && crowd != nil {
-		s.heed(ctx, t, crowd)
+		s.watchWaiters(ctx, t, crowd)
 	}
 }
 
-// laterAttend tries again, unless the connection has ended: then that is done when it is there again.
-func (s *session) laterAttend(t *seat) {
+// watchHolderLater tries again, unless the connection has ended: then that is done when it is there again.
+func (s *session) watchHolderLater(t *entry) {
 	if now, _ := s.l.State(); now == s.zk && !s.isOver() {
-		time.AfterFunc(again, func() { s.store.background(func(ctx context.Context) { s.attend(ctx, t) }) })
+		time.AfterFunc(again, func() { s.store.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
 	}
 }
 
-// heed watches the queue of a ticket that is held until others wait behind it.
-func (s *session) heed(ctx context.Context, t *seat, q *queue) {
+// watchWaiters watches the queue of a ticket that is held until others wait behind it.
+func (s *session) watchWaiters(ctx context.Context, t *entry, q *queue) {
 	s.mu.Lock()
 	if w := s.crowds[q.name]; w != nil {
 		if _, fired := w.Fired(); !fired {
@@ -71,7 +71,7 @@ func (s *session) heed(ctx context.Context, t *seat, q *queue) {
 			return
 		}
 	}
-	on := s.l.Watch(q.path, true, func() { s.store.background(func(ctx context.Context) { s.heedAgain(ctx, q) }) })
+	on := s.l.Watch(q.path, true, func() { s.store.background(func(ctx context.Context) { s.queueChanged(ctx, q) }) })
 	s.crowds[q.name] = on
 	s.mu.Unlock()
 	asked := driver.Now()
@@ -84,14 +84,14 @@ func (s *session) heed(ctx context.Context, t *seat, q *queue) {
 		}
 		s.mu.Unlock()
 		if !errors.Is(err, zk.ErrNoNode) {
-			s.laterAttend(t)
+			s.watchHolderLater(t)
 		}
 		return
 	}
-	var told []*seat
+	var told []*entry
 	s.mu.Lock()
 	for _, key := range f.Keys {
-		t := s.seats[key.ID]
+		t := s.entries[key.ID]
 		if t == nil || t.q.name != q.name || t.state != exchange.Held {
 			continue
 		}
@@ -109,11 +109,11 @@ func (s *session) heed(ctx context.Context, t *seat, q *queue) {
 	}
 }
 
-// heedAgain is called when the queue has changed.
-func (s *session) heedAgain(ctx context.Context, q *queue) {
+// queueChanged is called when the queue has changed.
+func (s *session) queueChanged(ctx context.Context, q *queue) {
 	s.mu.Lock()
-	var some *seat
-	for _, t := range s.seats {
+	var some *entry
+	for _, t := range s.entries {
 		if t.q.name == q.name && t.state == exchange.Held && !t.wanted && driver.Now().Sub(t.since) >= settledAfter {
 			some = t
 			break
@@ -124,12 +124,12 @@ func (s *session) heedAgain(ctx context.Context, q *queue) {
 	}
 	s.mu.Unlock()
 	if some != nil {
-		s.heed(ctx, some, q)
+		s.watchWaiters(ctx, some, q)
 	}
 }
 
 // demanded passes a demand on.
-func (t *seat) demanded(what driver.Demand) {
+func (t *entry) demanded(what driver.Demand) {
 	s := t.s
 	ev := exchange.Event{Type: exchange.Demanded, ID: t.j.ID, Demand: what}
 	s.mu.Lock()
@@ -153,7 +153,7 @@ func (t *seat) demanded(what driver.Demand) {
 }
 
 // endsAt gives the ticket its own end; s.mu is held.
-func (t *seat) endsAt(end driver.Instant) {
+func (t *entry) endsAt(end driver.Instant) {
 	t.end = end
 	if t.ends != nil {
 		t.ends.Stop()
@@ -163,7 +163,7 @@ func (t *seat) endsAt(end driver.Instant) {
 
 // expire removes the node that a ticket is known by, since its own end has come, and no other: one that has taken its
 // place meanwhile may have another end.
-func (t *seat) expire(ctx context.Context) {
+func (t *entry) expire(ctx context.Context) {
 	s := t.s
 	ctx, end, err := t.inTurn(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (t *seat) expire(ctx context.Context) {
 	}
 	defer end()
 	s.mu.Lock()
-	due := s.seats[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
+	due := s.entries[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
 	s.mu.Unlock()
 	if !due {
 		return
@@ -190,7 +190,7 @@ func (t *seat) expire(ctx context.Context) {
 }
 
 // expel is expire for a node. It is errStale if the ticket has another end by now.
-func (t *seat) expel(ctx context.Context) error {
+func (t *entry) expel(ctx context.Context) error {
 	s := t.s
 	s.mu.Lock()
 	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
@@ -212,11 +212,11 @@ func (t *seat) expel(ctx context.Context) error {
 	})
 }
 
-// visit removes ghosts, once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after
+// removeGhosts is called once in a TTL: servers with the faults that Check warns of bring nodes of tickets back after
 // leaders have crashed. They would stand as long as the session of their client, and all others wait behind them. It
 // asks the server which nodes the session has, and removes the nodes of tickets that no session on this connection
 // knows. A ticket is known before its node is made, and until that is removed.
-func (s *session) visit(ctx context.Context) {
+func (s *session) removeGhosts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ttl/4)
 	defer cancel()
 	paths, err := s.l.Ephemerals(ctx, s.store.root)
