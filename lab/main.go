@@ -7,9 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,10 +183,10 @@ func again(dirs []string, inOne bool) error {
 	return nil
 }
 
-// simulate runs one seed after the other, and does not return.
+// simulate runs seeds, as many at once as there are processors, and does not return.
 func simulate(args []string) {
 	flags := flag.NewFlagSet("lab virtual", flag.ExitOnError)
-	hours := flags.Int("hours", 100, "how many hours are simulated, each from a seed of its own")
+	hours := flags.Uint64("hours", 100, "how many hours are simulated, each from a seed of its own")
 	seed := flags.Uint64("seed", 1, "the first seed")
 	workloads := flags.String("workload", "", "workloads; without it all")
 	mistake := flags.String("broken", "", "a broken driver, which has to be caught")
@@ -190,25 +196,52 @@ func simulate(args []string) {
 		o.Break = broken.All[i].Wrap
 	}
 	began := time.Now()
+	var mu sync.Mutex
+	var next, done uint64
 	operations, faults, bad := 0, 0, 0
-	virtual.Main(func(t *testing.T) {
-		for n := range uint64(*hours) {
-			o.Seed = *seed + n
-			r := virtual.Run(t, o)
-			operations += r.Operations
-			for _, k := range r.Faults {
-				faults += k
-			}
-			for _, v := range r.Violations {
-				bad++
-				fmt.Printf("seed %d: NOT KEPT: %s: %s: %s\n  again: make lab LAB='virtual -hours 1 -seed %d'\n",
-					o.Seed, v.Promise, v.Object, v.Text, o.Seed)
-			}
-			fmt.Fprintf(os.Stderr, "\r\x1b[K%d hours, %d operations, %d faults, %d violations", n+1, operations,
-				faults, bad)
-		}
-		fmt.Printf("%d simulated hours in %v: %d operations, %d faults, %d violations\n", *hours,
+	sum := func() {
+		fmt.Printf("%d simulated hours in %v: %d operations, %d faults, %d violations\n", done,
 			time.Since(began).Round(time.Second), operations, faults, bad)
+	}
+	one := func(t *testing.T, seed uint64) {
+		o := o
+		o.Seed = seed
+		r := virtual.Run(t, o)
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		operations += r.Operations
+		for _, k := range r.Faults {
+			faults += k
+		}
+		for _, v := range r.Violations {
+			bad++
+			fmt.Printf("seed %d: NOT KEPT: %s: %s: %s\n  again: make lab LAB='virtual -hours 1 -seed %d'\n",
+				seed, v.Promise, v.Object, v.Text, seed)
+		}
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%d hours, %d operations, %d faults, %d violations", done, operations,
+			faults, bad)
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		mu.Lock()
+		sum()
+		os.Exit(1)
+	}()
+	debug.SetGCPercent(400)
+	virtual.Main(func(t *testing.T) {
+		var all sync.WaitGroup
+		for range runtime.GOMAXPROCS(0) {
+			all.Go(func() {
+				for n := atomic.AddUint64(&next, 1); n <= *hours; n = atomic.AddUint64(&next, 1) {
+					t.Run(fmt.Sprint(n), func(t *testing.T) { one(t, *seed+n-1) })
+				}
+			})
+		}
+		all.Wait()
+		sum()
 		if bad > 0 {
 			t.Error("promises were not kept")
 		}

@@ -12,7 +12,8 @@ import (
 // A network delays what a client sends and what it is answered, and gives it a clock that is fast or slow.
 type network struct {
 	driver.Driver
-	rate float64 // of its clock, beside the true one
+	rate float64        // of its clock, beside the true one
+	base driver.Instant // keeps numbers small enough for their nanoseconds to count as floating point
 
 	mu    sync.Mutex
 	rnd   *rand.Rand
@@ -39,11 +40,8 @@ func (n *network) local(t driver.Instant) driver.Instant {
 	if t == 0 {
 		return 0
 	}
-	return driver.Instant(float64(t-base) * n.rate)
+	return driver.Instant(float64(t-n.base) * n.rate)
 }
-
-// base keeps numbers small enough for their nanoseconds to count as floating point.
-var base driver.Instant
 
 func (n *network) Now() driver.Instant { return n.local(n.Driver.Now()) }
 

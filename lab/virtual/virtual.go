@@ -66,7 +66,7 @@ type client struct {
 
 func simulate(t *testing.T, o Options) []history.Event {
 	began := time.Now()
-	base = memlock.New().Now()
+	base := memlock.New().Now()
 	now := func() int64 { return int64(time.Since(began)) + 1 }
 	log := history.NewLog()
 	counters := &worker.Counters{Log: log, Now: now}
@@ -81,7 +81,7 @@ func simulate(t *testing.T, o Options) []history.Event {
 		numbers++
 		rnd := rand.New(rand.NewPCG(o.Seed, uint64(numbers)))
 		c := &client{mem: world.Driver(), number: numbers}
-		c.net = &network{Driver: c.mem, rate: 0.97 + 0.06*rnd.Float64(), rnd: rnd}
+		c.net = &network{Driver: c.mem, rate: 0.97 + 0.06*rnd.Float64(), base: base, rnd: rnd}
 		c.driver = c.net
 		if o.Break != nil {
 			c.driver = o.Break(c.net)
