@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -339,6 +340,7 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 		well = append(well, a.hold(t.exclusive(name)))
 		t.swap(c.driver, set(name, 0, "v"))
 	}
+	bWell := b.hold(t.exclusive("b-well"))
 	defer t.bounded(1 << 30)()
 	brief := func(what string, call func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(t.Ctx, time.Second/2)
@@ -369,15 +371,15 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 		soon, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
 		_, _ = b.Await(soon, waiting)
 		cancel()
-		for who, known := range map[*client][]driver.Ticket{a: {held, well[0], well[1]}, b: {waiting}} {
+		behind := t.exclusive(name)
+		brief(damage.What+": Join behind it", func(ctx context.Context) error { _, err := b.Join(ctx, behind); return err })
+		for who, known := range map[*client][]driver.Ticket{a: {held, well[0], well[1]}, b: {waiting, {Queue: name, ID: behind.ID}, bWell}} {
 			answer, err := who.Renew(t.Ctx, known)
-			kept := 0
-			for _, r := range answer {
-				if r.State == driver.Kept {
-					kept++
-				}
+			of := known[slices.IndexFunc(known, func(tk driver.Ticket) bool { return strings.HasSuffix(tk.Queue, "well") }):]
+			for _, tk := range of {
+				t.FatalIf(err != nil || !slices.ContainsFunc(answer, func(r driver.Renewed) bool { return r.ID == tk.ID && r.State == driver.Kept }),
+					"%s: Renew, which is to keep %v, says %+v, %v", damage.What, of, answer, err)
 			}
-			t.FatalIf(who == a && (err != nil || kept < len(well)), "%s: Renew keeps %+v, %v", damage.What, answer, err)
 		}
 		t.Parallel(6, func(i int) error { // which may go together
 			if i == 0 {
@@ -415,7 +417,7 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 		t.FatalIf(seen != 2*len(well),
 			"%s: of %d other names %d are listed: %v", damage.What, 2*len(well), seen, failed)
 		brief(damage.What+": Leave", func(ctx context.Context) error {
-			return errors.Join(a.Leave(ctx, held, true), b.Leave(ctx, waiting, true))
+			return errors.Join(a.Leave(ctx, held, true), b.Leave(ctx, waiting, true), b.Leave(ctx, driver.Ticket{Queue: name, ID: behind.ID}, true))
 		})
 	}
 })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -119,6 +120,8 @@ func TestWhoHasNoRights(t *testing.T) {
 	}})
 }
 
+const maxAnswer = 64 << 20
+
 // damages are garbage in all keys of a name.
 func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damage) {
 	client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()}))(t)
@@ -165,6 +168,18 @@ func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damag
 				return failed
 			}})
 	}
+	much := func(what string, one func(i int) (key, value string)) {
+		all = append(all, drivertest.Damage{What: "~ more than an answer may have, in " + what, Do: func() error { // the last ones, since all others are read with them
+			var failed error
+			for i := range maxAnswer>>20 + 1 {
+				failed = cmp.Or(failed, put(one(i)))
+			}
+			return failed
+		}})
+	}
+	mega := strings.Repeat("x", 1<<20)
+	much("its values", func(i int) (key, value string) { return fmt.Sprint(namespace, name, "/0", i), mega })
+	much("its keys", func(i int) (key, value string) { return fmt.Sprint(namespace, name, "/0", i, mega), "" })
 	slices.SortFunc(all, func(a, b drivertest.Damage) int { return strings.Compare(a.What, b.What) }) // each call has the same order
 	return all
 }

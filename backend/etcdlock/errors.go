@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/interlock-go/interlock/driver"
@@ -50,6 +51,26 @@ func aboutTLS(err error) string {
 		return "if the port is one without TLS, write etcd://"
 	}
 	return ""
+}
+
+// tooLong reports whether an answer was given up since it is longer than maxAnswer. What was asked for may have
+// taken effect.
+func tooLong(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "received message")
+}
+
+// fewer asks about n things. If the answer is too long, it asks about half as many, down to one.
+func fewer(n int64, ask func(n int64) error) error {
+	err := ask(n)
+	for ; tooLong(err) && n > 1; err = ask(n) {
+		n /= 2
+	}
+	return err
+}
+
+// illegible is of a queue that no answer has room for.
+func illegible(queue string, err error) error {
+	return driver.Permanent(fmt.Errorf("etcd: what is kept of %q cannot be read: %w", queue, said{err}))
 }
 
 // hasEnded reports whether the server has ended the connection.

@@ -110,6 +110,9 @@ func text(v any) string {
 	return string(text)
 }
 
+// maxValue is longer than the value of any ticket of this library.
+const maxValue = 64 << 10
+
 // readTicket reads a key of a queue; nil if it belongs to another queue, such as foo/bar/ID to foo.
 func (l layout) readTicket(queue string, kv *mvccpb.KeyValue) *ticket {
 	name := strings.TrimPrefix(string(kv.Key), l.queue(queue))
@@ -117,12 +120,15 @@ func (l layout) readTicket(queue string, kv *mvccpb.KeyValue) *ticket {
 		return nil
 	}
 	t := &ticket{queue: queue, key: string(kv.Key), changed: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
-	at := bytes.LastIndexByte(kv.Value, 0)
-	if at < 0 || json.Unmarshal(kv.Value[max(at+1, 0):], &t.row) != nil || driver.CheckID(t.ID) != nil ||
+	value, at := kv.Value, bytes.LastIndexByte(kv.Value, 0)
+	if at < 0 || len(value) > maxValue || json.Unmarshal(value[max(at+1, 0):], &t.row) != nil || driver.CheckID(t.ID) != nil ||
 		t.Units < 1 || t.Units > t.Capacity || len(t.Session) != 32 {
-		t.row, at = row{Key: keys.Key{ID: name, Units: 1, Capacity: 1, Foreign: true}}, len(kv.Value) // of another library
+		t.row, at = row{Key: keys.Key{ID: name, Units: 1, Capacity: 1, Foreign: true}}, len(value) // of another library
+		if at > maxValue {
+			value, at = bytes.Clone(value[:driver.MaxNote]), driver.MaxNote // a client that reads a whole queue has room for it
+		}
 	}
-	t.Order, t.Stays, t.note = kv.CreateRevision, t.Held || t.Fixed > 0, kv.Value[:at]
+	t.Order, t.Stays, t.note = kv.CreateRevision, t.Held || t.Fixed > 0, value[:at]
 	return t
 }
 

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -125,18 +126,21 @@ func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.S
 		key, end = "\x00", "\x00" // all keys
 	}
 	for more := true; more; {
-		b := s.batch()
-		b.add(clientv3.OpGet(key, clientv3.WithRange(end), clientv3.WithLimit(perPage), clientv3.WithKeysOnly()), func(r *pb.RangeResponse) {
-			for _, kv := range r.Kvs {
-				key = string(kv.Key) + "\x00"
-				name := strings.TrimPrefix(string(kv.Key), s.namespace)
-				if at := strings.LastIndexByte(name, '/'); at > 0 && kv.Lease != 0 && name[:at] > from && strings.HasPrefix(name[:at], prefix) && driver.CheckName(name[:at]) == nil {
-					names[name[:at]] = true
+		err := fewer(perPage, func(n int64) error {
+			b := s.batch()
+			b.add(clientv3.OpGet(key, clientv3.WithRange(end), clientv3.WithLimit(n), clientv3.WithKeysOnly()), func(r *pb.RangeResponse) {
+				for _, kv := range r.Kvs {
+					key = string(kv.Key) + "\x00"
+					name := strings.TrimPrefix(string(kv.Key), s.namespace)
+					if at := strings.LastIndexByte(name, '/'); at > 0 && kv.Lease != 0 && name[:at] > from && strings.HasPrefix(name[:at], prefix) && driver.CheckName(name[:at]) == nil {
+						names[strings.Clone(name[:at])] = true
+					}
 				}
-			}
-			more = r.More
+				more = r.More
+			})
+			return b.run(ctx)
 		})
-		if err := b.run(ctx); err != nil {
+		if err != nil {
 			return nil, "", err
 		}
 	}
@@ -146,9 +150,27 @@ func (s *store) List(ctx context.Context, prefix, from string) (all []exchange.S
 		next = sorted[perList-1]
 	}
 	if len(sorted) > 0 {
-		all, err = s.read(ctx, sorted)
+		all, err = s.readEach(ctx, sorted)
 	}
 	return all, next, err
+}
+
+// readEach is read without the queues that no answer has room for. Its error names one of these.
+func (s *store) readEach(ctx context.Context, names []string) (all []exchange.Snapshot, err error) {
+	all, err = s.read(ctx, names)
+	half := len(names) / 2
+	switch {
+	case !tooLong(err):
+		return all, err
+	case half == 0:
+		return nil, illegible(names[0], err)
+	}
+	all, err = s.readEach(ctx, names[:half])
+	if err != nil && !driver.IsPermanent(err) {
+		return nil, err
+	}
+	more, failed := s.readEach(ctx, names[half:])
+	return append(all, more...), cmp.Or(err, failed)
 }
 
 // Cells reads a page.
@@ -157,17 +179,20 @@ func (s *store) Cells(ctx context.Context, prefix, from string) (names []string,
 	if from != "" {
 		key = s.cell(from) + "\x00"
 	}
-	b := s.batch()
-	b.add(clientv3.OpGet(key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.cell(prefix))), clientv3.WithLimit(perCells)), func(r *pb.RangeResponse) {
-		for _, kv := range r.Kvs {
-			name := strings.TrimPrefix(string(kv.Key), s.cells())
-			if readCell(kvs{kv}).Exists {
-				names = append(names, name)
+	err = fewer(perCells, func(n int64) error {
+		b := s.batch()
+		b.add(clientv3.OpGet(key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.cell(prefix))), clientv3.WithLimit(n)), func(r *pb.RangeResponse) {
+			for _, kv := range r.Kvs {
+				name := strings.TrimPrefix(string(kv.Key), s.cells())
+				if readCell(kvs{kv}).Exists {
+					names = append(names, name)
+				}
+				if r.More {
+					next = name
+				}
 			}
-			if r.More {
-				next = name
-			}
-		}
+		})
+		return b.run(ctx)
 	})
-	return names, next, b.run(ctx)
+	return names, next, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -148,9 +149,37 @@ func (s *store) newLook(o exchange.Session, refs []exchange.Ref, watch bool) *lo
 	return &look{batch: s.batch(), session: o, refs: refs, watch: watch, found: make([]exchange.Status, len(refs)), queues: map[string]*queue{}}
 }
 
-// run reads first what is enough most of the time: of a holder, whether it stands alone, and of a waiter,
-// whether what keeps it out stands.
+// run asks in parts if the answer is too long. A ticket whose own answer is too long is not asked about.
 func (l *look) run(ctx context.Context) error {
+	err := l.ask(ctx)
+	half := len(l.refs) / 2
+	if !tooLong(err) || half == 0 {
+		return err
+	}
+	found := l.found[:0]
+	for _, refs := range [][]exchange.Ref{l.refs[:half], l.refs[half:]} {
+		of := l.s.newLook(l.session, refs, l.watch)
+		switch failed := of.run(ctx); {
+		case tooLong(failed):
+			of.err = illegible(refs[0].Queue, failed)
+			for i := range refs {
+				of.found[i] = exchange.Status{State: exchange.NotAsked}
+			}
+		case failed != nil:
+			return failed
+		default:
+			err = nil
+		}
+		found = append(found, of.found...)
+		maps.Copy(l.terms, of.terms)
+		l.over, l.err = l.over || of.over, cmp.Or(l.err, of.err)
+	}
+	return err
+}
+
+// ask reads first what is enough most of the time: of a holder, whether it stands alone, and of a waiter,
+// whether what keeps it out stands.
+func (l *look) ask(ctx context.Context) error {
 	l.get(l.s.session(l.session), func(all kvs) { l.over = len(all) == 0 })
 	var rest []int
 	for i, ref := range l.refs {
@@ -384,9 +413,12 @@ func (s *store) front(queue string, from, most int64, ordered bool, more ...clie
 // readUntil reads a line further, as it was at its revision, until that is enough, or all of it is read.
 func (s *store) readUntil(ctx context.Context, ln *line, name string, enough func() bool) error {
 	for !enough() && !ln.Whole {
-		b := s.batch()
-		b.add(s.front(name, ln.UpTo+1, perPage, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
-		if err := b.run(ctx); err != nil {
+		err := fewer(perPage, func(n int64) error {
+			b := s.batch()
+			b.add(s.front(name, ln.UpTo+1, n, true, clientv3.WithRev(ln.at)), func(r *pb.RangeResponse) { s.readLine(ln, name, r) })
+			return b.run(ctx)
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -915,3 +915,55 @@ func stateOf(t *testing.T, s *store, o exchange.Session, ref *exchange.Ref) exch
 	ref.Tag = found[0].Tag
 	return found[0].State
 }
+
+// Promise: what others write to queues of a client does not end its session, though an answer about all of these
+// queues would be too long: a heartbeat names what it cannot ask about.
+func TestAHeartbeatIsMadeInPartsIfItsAnswerIsTooLong(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, lent(t))
+	o := begun(t, s)
+	var refs []exchange.Ref
+	for i := range maxAnswer>>21 + 1 {
+		j := mutex(o)
+		j.Queue = fmt.Sprint("q", i)
+		refs = append(refs, exchange.Ref{Queue: j.Queue, ID: j.ID, Tag: joins(t.Context(), t, s, j, exchange.Held).Tag})
+		for _, key := range []string{"/00", "/01"} { // the first keys of the queue
+			errtest.Must(s.client.Put(t.Context(), j.Queue+key, strings.Repeat("x", 1<<20)))(t)
+		}
+	}
+	got := errtest.Must(s.Renew(t.Context(), o, refs, len(refs)))(t)
+	for i, st := range got.Tickets {
+		if st.State != exchange.Held {
+			t.Errorf("%s: %+v", refs[i].Queue, st)
+		}
+	}
+	if _, err := s.read(t.Context(), []string{"q0"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Promise: changes whose answer is too long may have been made.
+func TestWhatWasAnsweredAtTooGreatLengthMayBeMade(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, lent(t))
+	o := begun(t, s)
+	var joins []exchange.Change
+	for i := range 4 {
+		j := mutex(o)
+		j.Queue = fmt.Sprint("q", i)
+		joins = append(joins, &j)
+		for k := range perJoin {
+			errtest.Must(s.client.Put(t.Context(), fmt.Sprintf("%s/0%02d", j.Queue, k), strings.Repeat("x", 1<<20)))(t)
+		}
+	}
+	s.Change(t.Context(), joins, func(i int, a exchange.Answer) {
+		j := *joins[i].(*exchange.Join)
+		if a.Err == nil || errors.Is(a.Err, exchange.ErrAlone) {
+			t.Errorf("%s is answered with %+v", j.Queue, a)
+		}
+		j.Retry = true
+		if st, err := s.Join(t.Context(), j); err != nil || st.State != exchange.Waiting {
+			t.Errorf("%s, again: %+v, %v", j.Queue, st, err)
+		}
+	})
+}
