@@ -220,7 +220,7 @@ var All = []Fault{
 			}, s.upTo(1)}
 		}},
 	{Name: "disk-frozen", About: "the disk of all servers takes no write", Rare: 3, Applies: disk, Needs: world.Disks,
-		All: func(s *Stage) Begun { return Begun{"frozen", s.Disk.Freeze(), s.upTo(1.5)} }},
+		All: func(s *Stage) Begun { return Begun{What: "frozen", End: s.Disk.Freeze(s.upTo(1.5))} }},
 	{Name: "power", About: "all servers lose their power, and what their disk has not confirmed", Rare: 4, Applies: disk,
 		Needs: world.Disks, All: func(s *Stage) Begun {
 			s.Disk.Fail()

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -81,10 +82,20 @@ func (d *Disk) Fill() (end func()) {
 	return func() { must(os.Remove(path)) }
 }
 
-// Freeze lets no write through until end is called.
-func (d *Disk) Freeze() (end func()) {
-	must(command("fsfreeze", "-f", d.dir))
-	return func() { must(command("fsfreeze", "-u", d.dir)) }
+// Freeze lets no write through for a time, and end waits until that is over. A process of its own thaws the disk, since
+// this one may be killed meanwhile, or stand still: to the Go runtime a thread that waits for the disk because it has
+// written to a file in its memory, as SQLite does, looks busy. The next collection of garbage waits for it, and all
+// goroutines for that.
+func (d *Disk) Freeze(length time.Duration) (end func()) {
+	script := exec.Command("sh", "-ec", `fsfreeze -f "$0"; echo; sleep "$1"; fsfreeze -u "$0"`, d.dir,
+		fmt.Sprint(length.Seconds()))
+	script.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := script.StdoutPipe()
+	must(err)
+	must(script.Start())
+	_, err = out.Read(make([]byte, 1))
+	must(err)
+	return func() { must(script.Wait()) }
 }
 
 // Fail ends all writes: what the disk has not confirmed is lost. What is open stays so, and finds nothing but errors.
