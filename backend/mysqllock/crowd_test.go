@@ -137,10 +137,14 @@ func TestWaitingAsksNothing(t *testing.T) {
 	beats()
 	beat := float64(asked()-now) / clients
 	second := errtest.Must(sessions[0].Join(ctx, mutex("quiet", clients+2)))(t)
-	now = asked()
-	errtest.Must(sessions[0].Renew(ctx, []driver.Ticket{tickets[0], second}))(t)
-	if n := asked() - now; n > 2 {
-		t.Errorf("a heartbeat for two tickets is %d statements", n)
+	fewest := clients
+	for range 5 { // meanwhile the connection for news may show that it is there
+		now = asked()
+		errtest.Must(sessions[0].Renew(ctx, []driver.Ticket{tickets[0], second}))(t)
+		fewest = min(fewest, asked()-now)
+	}
+	if fewest > 2 {
+		t.Errorf("a heartbeat for two tickets is %d statements", fewest)
 	}
 	noError(t, sessions[0].Leave(ctx, second, true))
 	ask("SET SESSION lock_wait_timeout = 30; FLUSH TABLES WITH READ LOCK; UNLOCK TABLES")

@@ -110,7 +110,7 @@ func TestAWaitWithoutAnyConnectionNamesTheLimit(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range waiters {
 		all.Go(func() {
-			wait, end := context.WithTimeout(ctx, 25*time.Second) // a busy machine refuses late
+			wait, end := context.WithTimeout(ctx, busy.Bound(25*time.Second)) // a busy machine refuses late
 			defer end()
 			_, err := c.Mutex(fmt.Sprint(n)).Acquire(wait)
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "its setting max_connections") {

@@ -128,8 +128,8 @@ func TestADeathIsInheritedLongAfter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.FakeTime(0))
 	p := redistest.NewProxy(t, s.Addr)
-	_, a := session(t, s.URL(), time.Second)
-	_, b := session(t, "redis://"+p.Addr, time.Second)
+	_, a := session(t, s.URL(), time.Minute)
+	_, b := session(t, "redis://"+p.Addr, time.Minute)
 	x := &demand{t: t}
 	for _, later := range []time.Duration{30 * time.Minute, 65 * time.Minute, 130 * time.Minute, 150 * time.Minute, 12 * time.Hour, 20 * 24 * time.Hour} {
 		var all []driver.Request
