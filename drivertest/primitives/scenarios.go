@@ -52,7 +52,11 @@ var _ = rules.Add(rule{Name: "FiveContenders", Long: true, Exact: true, Says: []
 	start = time.Now()
 	close(begin)
 	for _, c := range calls {
-		t.OK(wait(t, c, "a contender is served or gives up"), "contend")
+		err := wait(t, c, "a contender is served or gives up")
+		if errors.Is(err, interlock.ErrUnavailable) {
+			t.Slow("a contender was not answered: %v", err)
+		}
+		t.OK(err, "contend")
 	}
 	if len(worked) == 2 && gaveUp == 3 {
 		return

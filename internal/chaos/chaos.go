@@ -42,7 +42,12 @@ func Run(t *testing.T, load Load, disturb func()) {
 	done, all := make(chan struct{}), make(chan struct{})
 	var workers, mischief sync.WaitGroup
 	for range load.Clients {
-		c, err := interlock.Open(t.Context(), load.URL, interlock.TTL(load.TTL))
+		var c *interlock.Client
+		var err error
+		busy.Until(t, "a client opens", func() bool { // servers that have just begun may not agree yet
+			c, err = interlock.Open(t.Context(), load.URL, interlock.TTL(load.TTL))
+			return !errors.Is(err, interlock.ErrUnavailable)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
