@@ -61,7 +61,7 @@ func (s *store) Load(ctx context.Context, name string, f exchange.Follower) (cel
 		return err
 	})
 	if err != nil && f.Mailbox != "" {
-		s.unfollow(f)
+		s.unfollow(f.Topic)
 	}
 	return cell, err
 }
@@ -103,12 +103,12 @@ func (s *store) Cells(ctx context.Context, prefix, _ string) (names []string, ne
 // Swap changes a cell.
 func (s *store) Swap(ctx context.Context, w driver.Swap) (cell driver.Cell, err error) {
 	err = s.with(ctx, func(ctx context.Context, l *link) error {
-		done, err := s.swap(ctx, l, s.cellPath(w.Name), &w)
-		s.forgetSwaps(l)
+		path := s.cellPath(w.Name)
+		done, err := s.swap(ctx, l, w.ID, path, false, func() (any, error) { return s.swapOp(ctx, l, path, &w) })
 		if err != nil {
 			return err
 		}
-		s.sweepSwaps(ctx, l, done.Ctime)
+		s.tidySwaps(ctx, l, done.Ctime)
 		cell = driver.Cell{Version: uint64(done.Czxid), Exists: !w.Delete}
 		if cell.Exists {
 			cell.Value = w.Value
@@ -118,58 +118,58 @@ func (s *store) Swap(ctx context.Context, w driver.Swap) (cell driver.Cell, err 
 	return cell, err
 }
 
-// swap returns the state of the marker. Marker and change have one transaction.
-func (s *store) swap(ctx context.Context, l *link, path string, w *driver.Swap) (*zk.Stat, error) {
-	marker := s.aside("swaps", w.ID)
+// swapOp is what changes a cell. It is ErrConflict if the cell is not as the caller has seen it.
+func (s *store) swapOp(ctx context.Context, l *link, path string, w *driver.Swap) (any, error) {
 	data := []byte{cellDeleted}
 	if !w.Delete {
 		data = append([]byte{cellValue}, w.Value...)
 	}
+	c, err := l.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
+		return &zk.Create{Path: path, Data: data, Acl: s.acl, Flags: zk.Persistent}, nil
+	case zk.Unless(err, zk.ErrNoNode) != nil:
+		return nil, err
+	case err != nil || uint64(c.Stat.Mzxid) != w.Version:
+		return nil, driver.ErrConflict
+	}
+	return &zk.Write{Path: path, Data: data, Version: c.Stat.Version}, nil
+}
+
+// swap makes the change that op says, which is asked again, and a marker in the same transaction, and returns the stat of
+// that. A container is a node above the path that the server removes when it is empty.
+func (s *store) swap(ctx context.Context, l *link, id, path string, container bool, op func() (any, error)) (*zk.Stat, error) {
+	marker := s.aside("swaps", id)
 	for attempts := 0; ; attempts++ {
-		if done, err := l.Get(ctx, marker); err == nil {
-			return done.Stat, nil
-		} else if !errors.Is(err, zk.ErrNoNode) {
-			return nil, err
+		done, err := l.Get(ctx, marker)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return done.Stat, err
 		}
-		c, err := l.Get(ctx, path)
-		remember := &zk.Create{Path: marker, Acl: s.acl, Flags: zk.Persistent}
-		var change any
-		switch {
-		case errors.Is(err, zk.ErrNoNode) && w.Version == 0:
-			change = &zk.Create{Path: path, Data: data, Acl: s.acl, Flags: zk.Persistent}
-		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			return nil, err
-		case err != nil || uint64(c.Stat.Mzxid) != w.Version:
-			// The server may lag behind, or this Swap was done just now.
-			if attempts > 0 {
-				return nil, driver.ErrConflict
-			}
+		change, err := op()
+		if errors.Is(err, driver.ErrConflict) && attempts == 0 { // the server may lag behind, or this Swap was done just now
 			if err := l.CatchUp(ctx, path); err != nil {
 				return nil, err
 			}
 			continue
-		default:
-			change = &zk.Write{Path: path, Data: data, Version: c.Stat.Version}
 		}
-		_, err = l.Multi(ctx, remember, change)
+		if err != nil {
+			return nil, err
+		}
+		_, err = l.Multi(ctx, &zk.Create{Path: marker, Acl: s.acl, Flags: zk.Persistent}, change)
 		switch {
 		case err == nil:
-			done, err := l.Get(ctx, marker)
-			if err != nil {
-				return nil, err
-			}
-			s.remember(w.ID)
-			return done.Stat, nil
+			s.remember(id)
 		case errors.Is(err, zk.ErrNoNode) && attempts < 5:
-			if err := s.lay(ctx, l, s.aside("swaps"), false); err != nil {
+			if err := s.lay(ctx, l, parent(marker), false); err != nil {
 				return nil, err
 			}
-			if err := s.lay(ctx, l, s.aside("cells"), false); err != nil {
-				return nil, err
+			if above := parent(path); above != "" {
+				if err := s.lay(ctx, l, above, container && len(above) > len(s.root)); err != nil {
+					return nil, err
+				}
 			}
-		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion):
-			// Somebody was faster, perhaps this Swap itself.
-			if attempts > 5 {
+		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNotEmpty):
+			if attempts > 5 { // others were faster, again and again
 				return nil, driver.ErrConflict
 			}
 		default:
@@ -190,57 +190,49 @@ func (s *store) remember(id string) {
 	s.swaps = append(s.swaps, swapped{id, driver.Now()})
 }
 
-// forgetSwaps removes markers that are old enough.
-func (s *store) forgetSwaps(l *link) {
-	before := driver.Now().Add(-s.memory)
-	s.mu.Lock()
-	n := 0
-	for n < len(s.swaps) && s.swaps[n].at < before {
-		n++
-	}
-	old := s.swaps[:n]
-	s.swaps = s.swaps[n:]
-	s.mu.Unlock()
-	if n == 0 {
-		return
-	}
-	s.background(func(ctx context.Context) {
-		for _, o := range old {
-			if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
-				return
-			}
-		}
-	})
-}
-
 const (
 	sweepEvery = time.Minute
 	sweepMost  = 64 // markers that are looked at: clients at work have many
 	sweepFirst = 250 * time.Millisecond
 )
 
-// sweepSwaps removes some markers of clients that have ended. The clock is the server's:
-// it dates the markers. The first Swap of a client waits for it, for a moment, since many
-// clients end after one.
-func (s *store) sweepSwaps(ctx context.Context, l *link, present int64) {
-	s.mu.Lock()
+// tidySwaps removes the markers of this client that are old enough, and now and then some of clients that have ended.
+// These are dated by the clock of the server. The first Swap of a client waits for that, for a moment, since many clients
+// end after one.
+func (s *store) tidySwaps(ctx context.Context, l *link, present int64) {
 	now := driver.Now()
+	s.mu.Lock()
+	n := 0
+	for n < len(s.swaps) && s.swaps[n].at < now.Add(-s.memory) {
+		n++
+	}
+	old := s.swaps[:n]
+	s.swaps = s.swaps[n:]
 	first := s.swept == 0
 	due := first || now.Sub(s.swept) > sweepEvery
 	if due {
 		s.swept = now
 	}
 	s.mu.Unlock()
-	switch {
-	case first:
+	if first {
 		ctx, cancel := context.WithTimeout(ctx, sweepFirst)
 		defer cancel()
 		s.removeSwaps(ctx, l, present)
-	case due:
-		s.background(func(ctx context.Context) { s.removeSwaps(ctx, l, present) })
+	} else if due || n > 0 {
+		s.background(func(ctx context.Context) {
+			for _, o := range old {
+				if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
+					return
+				}
+			}
+			if due {
+				s.removeSwaps(ctx, l, present)
+			}
+		})
 	}
 }
 
+// removeSwaps removes markers of other clients.
 func (s *store) removeSwaps(ctx context.Context, l *link, present int64) {
 	all, err := l.List(ctx, s.aside("swaps"), false)
 	if err != nil {

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -48,7 +49,7 @@ func (s *store) Keep(ctx context.Context, row exchange.Session, ref exchange.Ref
 }
 
 func (t *entry) keep(ctx context.Context, d time.Duration) error {
-	if st := t.known(); st == exchange.Waiting {
+	if t.now().state == exchange.Waiting {
 		if err := t.s.l.CatchUp(ctx, t.q.path); err != nil {
 			return err
 		}
@@ -56,19 +57,13 @@ func (t *entry) keep(ctx context.Context, d time.Duration) error {
 			return err
 		}
 	}
-	switch t.known() {
+	switch t.now().state {
 	case exchange.Held:
 		return t.fix(ctx, d, t.j.Hold == 0, false)
 	case exchange.Waiting:
 		return exchange.ErrNotHeld
 	}
 	return driver.ErrGone
-}
-
-func (t *entry) known() exchange.State {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	return t.state
 }
 
 // change changes a ticket; it has no entry if it is of another session.
@@ -78,10 +73,10 @@ func (s *store) change(ctx context.Context, row exchange.Session, ref exchange.R
 		if t == nil || t.q.name != ref.Queue {
 			return f(ctx, o, nil)
 		}
-		if err := t.turn.take(ctx); err != nil {
+		if err := t.turn.Take(ctx); err != nil {
 			return err
 		}
-		defer t.turn.give()
+		defer t.turn.Give()
 		return f(ctx, o, t)
 	})
 }
@@ -113,7 +108,7 @@ func (t *entry) rename(ctx context.Context, fixed time.Duration, next func(*tick
 	case errors.Is(err, driver.ErrGone):
 		t.forget()
 	case err == nil:
-		t.whole = t.whole && to.Units == key.Units
+		t.mark.leaves = t.mark.leaves && to.Units == key.Units
 		t.key = to
 	}
 	t.resettle()
@@ -127,26 +122,26 @@ func (t *entry) rename(ctx context.Context, fixed time.Duration, next func(*tick
 // take it for gone. Key is how it was last seen; nil: it was not. False of change: it is none that may be changed.
 func (s *store) rename(ctx context.Context, l *link, q *queue, id string, key *ticket, change func(f *listing, next *ticket, c zk.Content, m *meta) bool) (*ticket, error) {
 	var f *listing
-	for range 5 {
+	var next ticket
+	return &next, anew(func() (err error) {
 		if key == nil {
-			var err error
 			if f, err = s.readAny(ctx, l, q); err != nil {
-				return nil, err
+				return err
 			}
 			if key, _ = f.Find(id); key == nil {
-				return nil, driver.ErrGone
+				return driver.ErrGone
 			}
 		}
 		path := q.path + "/" + key.node
 		c, err := l.Get(ctx, path)
 		if err == nil {
-			next := *key
+			next = *key
 			m, _ := decode(c.Data)
 			if !change(f, &next, c, &m) {
-				return nil, driver.ErrGone
+				return driver.ErrGone
 			}
 			if next.node = next.numbered(key.node); next.node == key.node {
-				return key, nil
+				return nil
 			}
 			if m.Joined == 0 {
 				m.Joined, m.Zxid = c.Stat.Ctime, uint64(c.Stat.Czxid)
@@ -159,20 +154,13 @@ func (s *store) rename(ctx context.Context, l *link, q *queue, id string, key *t
 				&zk.Write{Path: path, Version: -1},
 				&zk.Delete{Path: path, Version: -1},
 				&zk.Create{Path: q.path + "/" + next.node, Data: m.encode(), Acl: s.acl, Flags: flags})
-			if err == nil {
-				return &next, nil
-			}
 		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return nil, err
+		if errors.Is(err, zk.ErrNoNode) { // another client has changed it, or this was done by a call without an answer
+			key = nil
+			err = cmp.Or(l.CatchUp(ctx, q.path), errStale)
 		}
-		// Another client has changed it, or this was done by a call without an answer.
-		if err := l.CatchUp(ctx, q.path); err != nil {
-			return nil, err
-		}
-		key = nil
-	}
-	return nil, zk.ErrBadVersion
+		return err
+	})
 }
 
 // resettle has the node of a holder watched; s.mu is held.
@@ -217,7 +205,7 @@ func (t *entry) fix(ctx context.Context, hold time.Duration, kept, wanted bool) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.entries[t.j.ID] != t {
+	if t.ended {
 		return driver.ErrGone
 	}
 	t.fixed, t.stray, t.kept, t.hold, t.until = true, false, kept, whole, until
@@ -252,7 +240,7 @@ func (t *entry) isFixed(ctx context.Context, wanted bool) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.entries[t.j.ID] != t {
+	if t.ended {
 		return driver.ErrGone
 	}
 	if t.hold == 0 {

@@ -79,7 +79,6 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 			{"values", "the longest is accepted", e.checkLarge},
 			{"clock", "those of the leader and of this machine agree", e.checkClock},
 			{"tokens", "they grow", e.checkTokens},
-			{"floors", "they can be read", e.checkFloors},
 			{"persistence", "changes are on disk before they are confirmed", e.checkPersistence},
 		}...)
 	}
@@ -280,7 +279,7 @@ func (e *examination) try(ctx context.Context) (t trial) {
 	if now, _, _, err := e.clock(ctx, e.l); err == nil {
 		t.ahead, t.wrong = doctor.Ahead(time.UnixMilli(now), began.Round(0), time.Now().Round(0))
 	}
-	_, t.mark = e.l.Set(ctx, e.node(name), markOf(&ticket{}, false), -1)
+	_, t.mark = e.l.Set(ctx, e.node(name), mark{}.data(&ticket{}), -1)
 	return t
 }
 
@@ -417,9 +416,10 @@ func (e *examination) checkClock(context.Context) driver.Finding {
 // transactions have fallen back, by what programs have noted, or by what was copied from another ensemble.
 func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 	now, before := e.l.Reached(), uint64(0)
-	for _, r := range e.records(ctx) {
-		if n := len(r.Floor); n > 0 {
-			before = max(before, uint64(r.Floor[n-1].After), r.Lost)
+	raised, _ := e.l.List(ctx, e.aside("floors"), false)
+	for _, name := range raised.Names {
+		if r, _, err := e.readRecord(ctx, e.l, name); err == nil && len(r.Floor) > 0 { // else who joins is told
+			before = max(before, uint64(r.Floor[len(r.Floor)-1].After), r.Lost)
 		}
 	}
 	const most = driver.MaxToken >> 32
@@ -433,35 +433,6 @@ func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 		return doctor.Fail(doctor.EveryLock+": its token would be too large", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
 	case leaders > most/10*9:
 		return doctor.Warn("every lock, once the limit is reached", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
-	}
-	return doctor.Sound
-}
-
-// records are what raised tokens are raised by, by the nodes; one that cannot be read is empty.
-func (e *examination) records(ctx context.Context) map[string]*record {
-	all := map[string]*record{}
-	found, _ := e.l.List(ctx, e.aside("floors"), false)
-	for _, name := range found.Names {
-		r, _, err := e.readRecord(ctx, e.l, name)
-		if err == nil || errors.Is(err, errIllegible) {
-			all[e.aside("floors", name)] = r
-		}
-	}
-	return all
-}
-
-// checkFloors looks whether they can be read.
-func (e *examination) checkFloors(ctx context.Context) driver.Finding {
-	var bad []string
-	for node, r := range e.records(ctx) {
-		if len(r.Floor) == 0 {
-			bad = append(bad, node)
-		}
-	}
-	if slices.Sort(bad); len(bad) > 0 {
-		return doctor.Warn("the names of these records: none of their locks can be acquired",
-			"interlock admin raise-token NAME FLOOR (or --all), with a FLOOR above all tokens that were granted, writes it anew; and see who may write there: exchanges and access",
-			"not as they were written: %s", strings.Join(bad[:min(len(bad), 5)], ", "))
 	}
 	return doctor.Sound
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
@@ -16,23 +16,18 @@ import (
 //	<demand> <ID> <queue>
 //
 // so that a session watches one node, however many tickets it has.
-var verbs = map[string]driver.Demand{"revoke": driver.Revoke, "evict": driver.Evict, "force": driver.Force}
+var verbs = []string{driver.Revoke: "revoke", driver.Evict: "evict", driver.Force: "force"}
 
 func letter(what driver.Demand, queue, id string) string {
-	for verb, d := range verbs {
-		if d == what {
-			return fmt.Sprintf("%s %s %s\n", verb, id, queue)
-		}
-	}
-	return ""
+	return fmt.Sprintf("%s %s %s\n", verbs[what], id, queue)
 }
 
 func lettersIn(data []byte) (all []driver.Signal) {
 	for line := range strings.SplitSeq(string(data), "\n") {
 		verb, rest, _ := strings.Cut(line, " ")
 		id, queue, ok := strings.Cut(rest, " ")
-		if what := verbs[verb]; ok && what != 0 {
-			all = append(all, driver.Signal{Demand: what, Queue: queue, ID: id})
+		if what := slices.Index(verbs, verb); ok && what > 0 {
+			all = append(all, driver.Signal{Demand: driver.Demand(what), Queue: queue, ID: id})
 		}
 	}
 	return all
@@ -48,10 +43,10 @@ func (s *session) openInbox(ctx context.Context) error {
 func (s *session) readInbox(ctx context.Context) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if s.reading.take(ctx) != nil {
+	if s.reading.Take(ctx) != nil {
 		return
 	}
-	defer s.reading.give()
+	defer s.reading.Give()
 	s.mu.Lock()
 	if s.letters != nil {
 		if _, fired := s.letters.Fired(); !fired {
@@ -229,21 +224,11 @@ func (s *store) tellRemoved(ctx context.Context, l *link, q *queue, all []*ticke
 // contents reads the nodes of tickets, several at a time. One that is gone has no stat.
 func (s *store) contents(ctx context.Context, l *link, q *queue, all []*ticket) ([]zk.Content, error) {
 	contents, errs := make([]zk.Content, len(all)), make([]error, len(all))
-	var reads sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i, t := range all {
-		slots <- struct{}{}
-		reads.Go(func() {
-			defer func() { <-slots }()
-			c, err := l.Get(ctx, q.path+"/"+t.node)
-			switch {
-			case err == nil:
-				contents[i] = c
-			case !errors.Is(err, zk.ErrNoNode):
-				errs[i] = err
-			}
-		})
-	}
-	reads.Wait()
+	several(len(all), 16, func(i int) {
+		c, err := l.Get(ctx, q.path+"/"+all[i].node)
+		if errs[i] = zk.Unless(err, zk.ErrNoNode); err == nil {
+			contents[i] = c
+		}
+	})
 	return contents, errors.Join(errs...)
 }

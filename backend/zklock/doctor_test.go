@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	e := doctortest.ExamineURL(t, "zk://"+s.Addr+"/locks")
-	for _, check := range []string{"connection", "servers", "version", "exchanges", "listing", "marks", "values", "clock", "tokens", "floors"} {
+	for _, check := range []string{"connection", "servers", "version", "exchanges", "listing", "marks", "values", "clock", "tokens"} {
 		e.Has(check, driver.OK)
 	}
 	e.Has("quorum", driver.Warn, "stands alone", "ensemble of three")

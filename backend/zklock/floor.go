@@ -17,7 +17,7 @@ import (
 // needs. An event that is older than the reply to a Join has arrived before it, so no ticket that was joined after a
 // Raise is granted without it.
 type floors struct {
-	turn turn
+	turn zk.Turn
 	w    *zk.Watch
 	of   map[string]*record // by flat name; nil: it was not read
 }
@@ -71,10 +71,10 @@ func (s *store) readRecord(ctx context.Context, l *link, queue string) (*record,
 // floor is what is added to the token of a ticket of the queue.
 func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add uint64, err error) {
 	f := &l.floors
-	if err := f.turn.take(ctx); err != nil {
+	if err := f.turn.Take(ctx); err != nil {
 		return 0, err
 	}
-	defer f.turn.give()
+	defer f.turn.Give()
 	if _, fired := f.w.Fired(); fired || f.w == nil {
 		if err := s.listFloors(ctx, l); err != nil {
 			return 0, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/curator"
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
@@ -87,17 +88,17 @@ func FuzzParse(f *testing.F) {
 	id := "0123456789abcdef0123456789abcdef"
 	for _, node := range []string{
 		"", "-", "lock-", "lock-0000000001", "0000000001", "lock--2147483648", "lock-+000000001", "lock- 000000001", "lock-99999999999",
-		"_c_" + uuid(id) + "-lock-0000000001", "_c_" + uuid(id) + "-mutex-lock-0000000001", "_c_" + id + "-lock-0000000001",
-		id + "-lock-0000000001", uuid(id) + "__lock__0000000001", "_c_" + uuid(id) + "-write-__lock__0000000001",
-		"_c_" + uuid(id) + "-permits3of8-lock-0000000001", "_c_" + uuid(id) + "-permits-3of8-lock-0000000001",
-		"_c_" + uuid(id) + "-permits99999999999999999999of8-lock-0000000001", "_c_" + uuid(id) + "-permitsof-lock-0000000001",
-		"_c_" + uuid(id) + "-permits9223372036854775807of1-lock-0000000001", "_c_" + uuid(id) + "-permits+0of0-lock-0000000001",
-		"_c_" + uuid(id) + "-until-kept-evicted-lock-0000000001", "_c_" + uuid(id) + "-until99999999999999999999-lock-0000000001",
-		"_c_" + uuid(id) + "-member-__WRIT__0000000001", "_c_ZZ" + uuid(id)[2:] + "-lock-0000000001", "\xff\xfelock-0000000001",
+		"_c_" + curator.UUID(id) + "-lock-0000000001", "_c_" + curator.UUID(id) + "-mutex-lock-0000000001", "_c_" + id + "-lock-0000000001",
+		id + "-lock-0000000001", curator.UUID(id) + "__lock__0000000001", "_c_" + curator.UUID(id) + "-write-__lock__0000000001",
+		"_c_" + curator.UUID(id) + "-permits3of8-lock-0000000001", "_c_" + curator.UUID(id) + "-permits-3of8-lock-0000000001",
+		"_c_" + curator.UUID(id) + "-permits99999999999999999999of8-lock-0000000001", "_c_" + curator.UUID(id) + "-permitsof-lock-0000000001",
+		"_c_" + curator.UUID(id) + "-permits9223372036854775807of1-lock-0000000001", "_c_" + curator.UUID(id) + "-permits+0of0-lock-0000000001",
+		"_c_" + curator.UUID(id) + "-until-kept-evicted-lock-0000000001", "_c_" + curator.UUID(id) + "-until99999999999999999999-lock-0000000001",
+		"_c_" + curator.UUID(id) + "-member-__WRIT__0000000001", "_c_ZZ" + curator.UUID(id)[2:] + "-lock-0000000001", "\xff\xfelock-0000000001",
 	} {
-		f.Add(node, "_c_"+uuid(id)+"-permits3of8-lock-0000000002")
+		f.Add(node, "_c_"+curator.UUID(id)+"-permits3of8-lock-0000000002")
 	}
-	f.Add("_c_"+uuid(id)+"-permits3of8-lock-0000000001", "_c_set2_held0_unsure0-latch-0000000002")
+	f.Add("_c_"+curator.UUID(id)+"-permits3of8-lock-0000000001", "_c_set2_held0_unsure0-latch-0000000002")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		n, ok := parse(a)
 		if !ok {
@@ -132,7 +133,7 @@ func FuzzStem(f *testing.F) {
 		want := &ticket{until: end & math.MaxInt64, Key: keys.Key{ID: hex.EncodeToString(raw[:]), Kind: kinds[int(kind)%len(kinds)], Order: order(number & math.MaxInt32)}}
 		want.kept, want.evicted, want.Stays = kept && want.until != 0, evicted && want.until != 0, want.until != 0
 		r := driver.Request{ID: want.ID, Kind: want.Kind, Units: units, Capacity: capacity}
-		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
+		if driver.CheckRequest(&r) != nil || (&config{}).checkShape(&exchange.Join{Request: r}) != nil {
 			switch r.Kind {
 			case driver.Semaphore:
 				return
@@ -147,7 +148,7 @@ func FuzzStem(f *testing.F) {
 				r.Units, r.Capacity = 1, 1
 			}
 		}
-		if driver.CheckRequest(&r) != nil || checkShape(&r) != nil {
+		if driver.CheckRequest(&r) != nil || (&config{}).checkShape(&exchange.Join{Request: r}) != nil {
 			t.Fatalf("%+v has no name", r)
 		}
 		c := &config{names: layout{kazoo: l&1 != 0, latch: l&2 != 0}}

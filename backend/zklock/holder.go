@@ -22,7 +22,7 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 	s.mu.Lock()
 	key, own, wanted := t.key, t.own, t.wanted
 	_, fired := own.Fired()
-	if t.state != exchange.Held || s.entries[t.j.ID] != t {
+	if t.state != exchange.Held {
 		s.mu.Unlock()
 		return
 	}
@@ -33,7 +33,7 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 		c, err := s.l.See(ctx, path)
 		s.mu.Lock()
 		switch {
-		case err != nil || t.key != key || s.entries[t.j.ID] != t:
+		case err != nil || t.key != key || t.ended:
 			s.l.Ignore(on)
 		default:
 			t.own = on
@@ -95,8 +95,8 @@ func (s *session) watchWaiters(ctx context.Context, t *entry, q *queue) {
 		if t == nil || t.q.name != q.name || t.state != exchange.Held {
 			continue
 		}
-		if t.version == anyVersion && t.since <= asked { // others were granted by a later one
-			t.version = version(f.stat.Version)
+		if t.mark.version == anyVersion && t.since <= asked { // others were granted by a later one
+			t.mark.version = version(f.stat.Version)
 		}
 		if p := f.Place(key); p.Wanted && !t.wanted {
 			t.wanted = true
@@ -170,10 +170,8 @@ func (t *entry) expire(ctx context.Context) {
 		return
 	}
 	defer end()
-	s.mu.Lock()
-	due := s.entries[t.j.ID] == t && (t.fixed || t.evicted || t.stray) && driver.Now() >= t.end
-	s.mu.Unlock()
-	if !due {
+	now := t.now()
+	if now.ended || !(now.fixed || now.evicted || now.stray) || driver.Now() < now.end {
 		return
 	}
 	err = t.at.expel(ctx)
@@ -183,32 +181,31 @@ func (t *entry) expire(ctx context.Context) {
 	case err == nil || errors.Is(err, driver.ErrGone):
 		t.forget()
 		s.store.background(func(context.Context) { t.mayHold() }) // Await is told that it is gone
-	case errors.Is(err, errStale): // it has another end
+	case errors.Is(err, errProlonged):
 	default: // it is over all the same, and that is tried again
 		t.ends.Reset(max(s.ttl/20, settledAfter))
 	}
 }
 
-// expel is expire for a node. It is errStale if the ticket has another end by now.
+var errProlonged = errors.New("zookeeper: the ticket has another end by now")
+
+// expel is expire for a node.
 func (t *entry) expel(ctx context.Context) error {
-	s := t.s
-	s.mu.Lock()
-	key, mark, late, v := t.key, t.kept && t.whole, t.late, t.version
-	s.mu.Unlock()
-	return t.removeNode(ctx, s.l, key, func(key *ticket) error {
+	s, now := t.s, t.now()
+	return t.removeNode(ctx, s.l, now.key, func(key *ticket) error {
 		if key.until != 0 {
-			now, _, _, err := s.store.clock(ctx, s.l)
+			time, _, _, err := s.store.clock(ctx, s.l)
 			if err != nil {
 				return err
 			}
-			if key.left(now) > 0 { // another client has given it that
+			if key.left(time) > 0 { // another client has given it that
 				s.mu.Lock()
 				t.key = key
 				s.mu.Unlock()
-				return cmp.Or(t.isFixed(ctx, false), errStale)
+				return cmp.Or(t.isFixed(ctx, false), errProlonged)
 			}
 		}
-		return s.store.takeLate(ctx, s.l, t.q, key, mark, late, v)
+		return s.store.take(ctx, s.l, t.q, key, now.mark.when(now.kept))
 	})
 }
 

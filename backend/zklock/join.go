@@ -11,6 +11,7 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
+	"github.com/interlock-go/interlock/internal/recent"
 )
 
 // Join makes the node of a ticket and, in the same round trip, looks whether others are there.
@@ -21,7 +22,7 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 			err = driver.ErrGone
 		}
 		switch {
-		case errors.Is(err, driver.ErrGone) && o.hasRefused(j.ID):
+		case errors.Is(err, driver.ErrGone) && o.has(&o.refused, j.ID):
 			err = driver.ErrMismatch
 		case err == nil && o.isOver():
 			err = driver.ErrSession
@@ -32,13 +33,13 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 }
 
 func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exchange.Status, err error) {
-	if err := checkShape(&j.Request); err != nil {
+	if err := s.store.checkShape(j); err != nil {
 		if e := s.precheck(ctx, q, j); errors.Is(e, driver.ErrMismatch) {
 			return st, e
 		}
 		return st, err
 	}
-	if s.hasBuried(j.ID) {
+	if s.has(&s.buried, j.ID) {
 		return st, driver.ErrGone
 	}
 	give := func() {}
@@ -52,31 +53,21 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 	if err != nil {
 		return st, err
 	}
-	if err := t.turn.take(ctx); err != nil { // two calls with one ID
+	if err := t.turn.Take(ctx); err != nil { // two calls with one ID
 		return st, err
 	}
-	defer t.turn.give()
+	defer t.turn.Give()
 	if fresh && j.NoWait {
 		if err := certain(ctx, s.l, q, func() error { return t.at.precheck(ctx) }); err != nil {
 			s.discard(t)
 			return st, err
 		}
 	}
-	switch {
-	case t.isOld():
-		return t.at.look(ctx)
-	case !fresh || j.Retry:
-		if err := t.settle(ctx); err != nil {
+	if !fresh || j.Retry {
+		switch found, err := t.find(ctx); {
+		case err != nil:
 			return st, err
-		}
-		if t.isOld() {
-			return t.at.look(ctx)
-		}
-		found := false
-		if err := anew(func() (err error) { found, err = t.find(ctx); return err }); err != nil {
-			return st, err
-		}
-		if found {
+		case found:
 			return t.at.look(ctx)
 		}
 	}
@@ -100,7 +91,7 @@ func (s *session) entryOf(q *queue, j *exchange.Join) (t *entry, fresh bool, err
 	if err := s.burden(q, j); err != nil {
 		return nil, false, err
 	}
-	t = &entry{s: s, q: q, j: *j, turn: make(turn, 1), version: anyVersion}
+	t = &entry{s: s, q: q, j: *j, turn: zk.NewTurn(), known: known{mark: mark{version: anyVersion}}}
 	t.at = s.store.placeOf(t)
 	s.entries[j.ID] = t
 	return t, true, nil
@@ -110,8 +101,7 @@ func (s *session) entryOf(q *queue, j *exchange.Join) (t *entry, fresh bool, err
 func (s *session) discard(t *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.entries[t.j.ID] == t {
-		delete(s.entries, t.j.ID)
+	if !t.ended {
 		t.drop()
 	}
 }
@@ -119,40 +109,23 @@ func (s *session) discard(t *entry) {
 // givesBack gives the slot of a Join back, once no request to make a node is under way any more. There may be no entry.
 func (t *entry) givesBack(give func()) {
 	if t != nil {
-		t.s.mu.Lock()
-		flight := t.flight
-		t.s.mu.Unlock()
-		if flight != nil {
-			<-flight
-		}
+		_ = t.settle(context.Background())
 	}
 	give()
 }
 
-func (s *session) hasBuried(id string) bool {
+func (s *session) has(ids *recent.IDs, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.buried.Has(id)
-}
-
-func (s *session) hasRefused(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused.Has(id)
+	return ids.Has(id)
 }
 
 // isOld: its node was made.
-func (t *entry) isOld() bool {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	return t.key != nil
-}
+func (t *entry) isOld() bool { return t.now().key != nil }
 
 // settle waits until no request to make the node is under way.
 func (t *entry) settle(ctx context.Context) error {
-	t.s.mu.Lock()
-	flight := t.flight
-	t.s.mu.Unlock()
+	flight := t.now().flight
 	if flight == nil {
 		return nil
 	}
@@ -228,16 +201,9 @@ func (t *entry) create(ctx context.Context) (st exchange.Status, err error) {
 	t.q.mu.Lock()
 	crowded := t.q.front > crowdLine
 	t.q.mu.Unlock()
-	type look struct {
-		all *listing
-		err error
-	}
-	looked := make(chan look, 1)
+	var look *shared
 	if !crowded { // else the list is looked at once the node is there
-		go func() {
-			all, err := s.listed(ctx, t.q, false)
-			looked <- look{all, err}
-		}()
+		look = s.list(t.q, false)
 	}
 	if err := ctx.Err(); err != nil {
 		return st, err
@@ -259,9 +225,9 @@ func (t *entry) create(ctx context.Context) (st exchange.Status, err error) {
 	if err != nil {
 		return st, err
 	}
-	if !crowded {
-		if l := <-looked; l.err == nil {
-			if st, err = t.statusIn(ctx, l.all); !errors.Is(err, errStale) {
+	if look != nil {
+		if f, err := look.wait(ctx); err == nil {
+			if st, err = t.statusIn(ctx, f); !errors.Is(err, errStale) {
 				return st, err
 			}
 		}
@@ -281,10 +247,7 @@ func (t *entry) made(c zk.Created) error {
 	if number(key.Order) == math.MaxInt32 {
 		err = errNumbers
 	}
-	s.mu.Lock()
-	unknown := s.entries[t.j.ID] != t
-	s.mu.Unlock()
-	if err != nil || unknown || c.Session != s.zk || s.isOver() {
+	if err != nil || t.now().ended || c.Session != s.zk || s.isOver() {
 		s.remove(c.Path)
 	}
 	return err
@@ -354,9 +317,18 @@ func (t *entry) locate(ctx context.Context, l *link) (*ticket, error) {
 	return key, nil
 }
 
-// find looks for a ticket whose creation had no answer. One of an earlier
+// find looks for the node of the ticket, unless it is known that it was made.
+func (t *entry) find(ctx context.Context) (found bool, err error) {
+	err = t.settle(ctx)
+	if found = t.isOld(); !found && err == nil {
+		err = anew(func() (err error) { found, err = t.findNode(ctx); return err })
+	}
+	return found, err
+}
+
+// findNode looks for a ticket whose creation had no answer. One of an earlier
 // session of ours is about to go away, and is not this one.
-func (t *entry) find(ctx context.Context) (bool, error) {
+func (t *entry) findNode(ctx context.Context) (bool, error) {
 	s := t.s
 	key, err := t.locate(ctx, s.l)
 	if key == nil || err != nil {
@@ -388,10 +360,8 @@ func (t *entry) find(ctx context.Context) (bool, error) {
 func (t *entry) look(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
 	for {
-		s.mu.Lock()
-		near := t.front < nearFront && t.wait != nil
-		s.mu.Unlock()
-		f, err := s.listed(ctx, t.q, near)
+		now := t.now()
+		f, err := s.list(t.q, now.front < nearFront && now.wait != nil).wait(ctx)
 		if errors.Is(err, zk.ErrNoNode) {
 			t.forgotten()
 			return st, nil
@@ -469,7 +439,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 		return t.waits(ctx, f, &p)
 	}
 	s.mu.Lock()
-	t.whole, t.late, t.version = p.Exclusive && len(p.Before) == 0, f.late(key), version(f.stat.Version)
+	t.mark = f.mark(&p, key, version(f.stat.Version))
 	s.mu.Unlock()
 	return t.at.grant(ctx, p.Wanted)
 }
@@ -487,10 +457,7 @@ func (f *listing) suits(t *ticket) bool {
 // does not know of it: it is expelled, by a transaction that finds the one in front of it
 // still there. So it was never granted, for it has not been agreed with.
 func (t *entry) agree(ctx context.Context, f *listing) error {
-	t.s.mu.Lock()
-	agreed := t.agreed
-	t.s.mu.Unlock()
-	if agreed {
+	if t.now().agreed {
 		return nil
 	}
 	v := f.Agree(t.key)

@@ -80,7 +80,7 @@ type curatorPlace struct {
 func (e *curatorPlace) Join() *exchange.Join              { return &e.j }
 func (e *curatorPlace) Link() *zk.Link                    { return e.s.l.Link }
 func (e *curatorPlace) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
-func (e *curatorPlace) Held() bool                        { return e.known() == exchange.Held }
+func (e *curatorPlace) Held() bool                        { return e.now().state == exchange.Held }
 
 func (e *curatorPlace) Data(lease bool) []byte {
 	m := e.meta()
@@ -97,12 +97,12 @@ func (e *curatorPlace) Wake() { e.s.store.background(e.wake) }
 func (e *curatorPlace) wake(ctx context.Context) {
 	ctx, cancel := e.s.within(ctx)
 	defer cancel()
-	if e.turn.take(ctx) != nil {
+	if e.turn.Take(ctx) != nil {
 		return
 	}
-	was := e.known()
+	was := e.now().state
 	st, err := e.at.look(ctx)
-	e.turn.give()
+	e.turn.Give()
 	now, _ := e.s.l.State()
 	switch {
 	case ctx.Err() != nil, err != nil && now != e.s.zk: // it is looked at when the connection is there again
@@ -222,11 +222,11 @@ func (p *semaphorePlace) grant(ctx context.Context, _ bool) (exchange.Status, er
 	p.unwatch()
 	p.inherited, p.lease = inherited, lease
 	s.mu.Unlock()
-	err = s.store.takeLate(ctx, s.l, p.q, key, true, false, anyVersion, p.leases.Unlocks()...)
+	err = s.store.take(ctx, s.l, p.q, key, mark{leaves: true, version: anyVersion}, p.leases.Unlocks()...)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) { // else it was done, and the reply was lost
 		return exchange.Status{}, err
 	}
-	was := p.known()
+	was := p.now().state
 	st, err := p.entry.grant(ctx, false)
 	if err == nil && was != exchange.Held && st.State == exchange.Held {
 		close(p.held)
@@ -240,13 +240,13 @@ func (p *semaphorePlace) quit(ctx context.Context, clean bool) error {
 	}
 	s := p.s
 	s.mu.Lock()
-	lock, first, there := "", p.first, s.entries[p.j.ID] == p.entry
+	lock, first, ended := "", p.first, p.ended
 	if p.state == exchange.Waiting && p.key != nil {
 		lock = p.path()
 	}
 	s.mu.Unlock()
 	switch {
-	case !there:
+	case ended:
 		return driver.ErrGone
 	case !first:
 		err := p.entry.quit(ctx, clean)
@@ -327,7 +327,7 @@ func (p *barrierPlace) watched() (string, *queue)      { return p.path(), nil }
 func (p *barrierPlace) enter(ctx context.Context) (exchange.Status, error) {
 	p.s.mu.Lock()
 	key := keys.Key{ID: p.j.ID, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
-	p.key = &ticket{Key: key, node: uuid(p.j.ID)}
+	p.key = &ticket{Key: key, node: curator.UUID(p.j.ID)}
 	p.s.mu.Unlock()
 	return p.look(ctx)
 }
@@ -410,9 +410,12 @@ func (s lines) Background(f func(ctx context.Context)) bool { return s.backgroun
 func (s lines) Path(queue string) string                    { return s.node(queue) }
 func (s lines) Aside(parts ...string) string                { return s.aside(parts...) }
 func (s lines) ACL() []zk.ACL                               { return s.acl }
-func (s lines) Remember(swap string)                        { s.remember(swap) }
 func (s lines) Lay(ctx context.Context, l *zk.Link, path string, container bool) error {
 	return s.lay(ctx, &link{Link: l}, path, container && len(path) > len(s.root))
+}
+
+func (s lines) Swap(ctx context.Context, l *zk.Link, id, path string, op func() (any, error)) (*zk.Stat, error) {
+	return s.swap(ctx, &link{Link: l}, id, path, true, op)
 }
 
 func (s lines) Locks(nodes []string) (all []curator.Lock) {
@@ -540,7 +543,7 @@ func (s *laidOut) Load(ctx context.Context, name string, f exchange.Follower) (d
 		return s.store.Load(ctx, name, f)
 	}
 	if err != nil && f.Mailbox != "" {
-		s.unfollow(f)
+		s.unfollow(f.Topic)
 	}
 	return c, err
 }

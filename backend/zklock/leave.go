@@ -85,14 +85,12 @@ func (t *entry) quit(ctx context.Context, clean bool) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	key, mark, late, v := t.key, clean && t.state == exchange.Held && t.whole, t.late, t.version
-	there := s.entries[t.j.ID] == t
-	s.mu.Unlock()
-	if !there {
+	now := t.now()
+	if now.ended {
 		return driver.ErrGone
 	}
-	err := t.removeNode(ctx, s.l, key, func(key *ticket) error { return s.store.takeLate(ctx, s.l, t.q, key, mark, late, v) })
+	mark := now.mark.when(clean && now.state == exchange.Held)
+	err := t.removeNode(ctx, s.l, now.key, func(key *ticket) error { return s.store.take(ctx, s.l, t.q, key, mark) })
 	if zk.Unless(err, driver.ErrGone) == nil {
 		t.forgotten()
 	}
@@ -104,10 +102,7 @@ func (t *entry) abandon(ctx context.Context, l *link) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	t.s.mu.Lock()
-	key := t.key
-	t.s.mu.Unlock()
-	return zk.Unless(t.removeNode(ctx, l, key, func(key *ticket) error {
+	return zk.Unless(t.removeNode(ctx, l, t.now().key, func(key *ticket) error {
 		if key.until != 0 {
 			return nil
 		}
@@ -117,21 +112,20 @@ func (t *entry) abandon(ctx context.Context, l *link) error {
 
 // removeNode removes the node of a ticket, which may have another name than is known, from a call without an answer or by
 // another client. It is ErrGone if there is none.
-func (t *entry) removeNode(ctx context.Context, l *link, key *ticket, remove func(*ticket) error) (err error) {
-	for tries := range 6 {
-		if key == nil || tries > 0 {
-			if key, err = t.locate(ctx, l); err != nil {
-				return err
-			}
-		}
+func (t *entry) removeNode(ctx context.Context, l *link, key *ticket, remove func(*ticket) error) error {
+	return anew(func() (err error) {
 		if key == nil {
-			return driver.ErrGone
+			key, err = t.locate(ctx, l)
 		}
-		if err = remove(key); !errors.Is(err, zk.ErrNoNode) {
-			return err
+		if err == nil && key == nil {
+			err = driver.ErrGone
 		}
-	}
-	return err
+		if err == nil {
+			err = stale(remove(key))
+			key = nil
+		}
+		return err
+	})
 }
 
 // dismiss removes a ticket of another session, which must have a fixed end.
@@ -152,7 +146,7 @@ func (s *store) dismiss(ctx context.Context, l *link, q *queue, id string, clean
 		return driver.ErrGone
 	}
 	p := f.Place(key)
-	return stale(s.takeLate(ctx, l, q, key, clean && p.Exclusive && len(p.Before) == 0, f.late(key), freshVersion))
+	return stale(s.take(ctx, l, q, key, f.mark(&p, key, freshVersion).when(clean)))
 }
 
 // fixed reports whether a ticket has a fixed end, or gets one as soon as its

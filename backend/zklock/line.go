@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // queue is what is known of a queue.
@@ -123,7 +125,8 @@ func (s *store) settle(ctx context.Context, l *link, q *queue, f *listing) error
 		if t.until == 0 || t.until > now {
 			continue
 		}
-		if err := stale(s.take(ctx, l, q, t, t.kept && f.NeedsAll(t) && ended == i, freshVersion)); err != nil {
+		m := mark{leaves: t.kept && f.NeedsAll(t) && ended == i, late: f.late(t), version: freshVersion}
+		if err := stale(s.take(ctx, l, q, t, m)); err != nil {
 			return err // it may have got another end meanwhile
 		}
 		ended++
@@ -142,17 +145,33 @@ func (s *store) Settle(ctx context.Context, name string) (bool, error) {
 	})
 }
 
-// The data of a queue's node: the number of the last exclusive ticket that was
-// held and left cleanly. If that came after a number of permits, the letter is another one: it lets no client pass
-// that does not know of the number.
+// The data of a queue's node are a letter and the number of the last exclusive ticket that was held and left cleanly.
+// If that came after a number of permits, the letter is another one: it lets no client pass that does not know of the
+// number.
 const (
 	markLetter = 'R'
 	lateLetter = 'P'
 )
 
-func markOf(t *ticket, late bool) []byte {
+// mark is what a holder leaves there.
+type mark struct {
+	leaves  bool // it was granted alone, with all there was, and has all of that; else it leaves none
+	late    bool // it came after the number of permits
+	version version
+}
+
+func (f *listing) mark(p *keys.Place[*ticket], t *ticket, v version) mark {
+	return mark{p.Exclusive && len(p.Before) == 0, f.late(t), v}
+}
+
+func (m mark) when(clean bool) mark {
+	m.leaves = m.leaves && clean
+	return m
+}
+
+func (m mark) data(t *ticket) []byte {
 	letter := byte(markLetter)
-	if late {
+	if m.late {
 		letter = lateLetter
 	}
 	return strconv.AppendInt([]byte{letter}, int64(number(t.Order)), 10)
@@ -196,7 +215,7 @@ func (t *ticket) in(stat *zk.Stat) bool {
 	return (made(stat)-uint32(number(t.Order))-1)&(1<<31-1) < 1<<30
 }
 
-// version is the version of a queue's node whose data may be overwritten.
+// version is the version of a queue's node whose data may be overwritten, once no client but this one leaves a mark there.
 type version int32
 
 const (
@@ -208,22 +227,17 @@ const (
 	freshVersion version = -2
 )
 
-// take removes a ticket's node. With mark, it leaves word that an exclusive
-// ticket was held and has left cleanly, unless the data there are not ours.
-func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, mark bool, v version) error {
-	return s.takeLate(ctx, l, q, t, mark, false, v)
-}
-
-func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark, late bool, v version, more ...any) error {
+// take removes a ticket's node, and leaves a mark unless the data there are not ours.
+func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m mark, more ...any) error {
 	path := q.path + "/" + t.node
 	q.mu.Lock()
-	mark = mark && !q.foreign && !q.denied
+	m = m.when(!q.foreign && !q.denied)
 	if !q.seen {
-		v = freshVersion
+		m.version = freshVersion
 	}
 	q.mu.Unlock()
-	for tries := 0; mark && tries < 5; tries++ {
-		if v == freshVersion {
+	for tries := 0; m.leaves && tries < 5; tries++ {
+		if m.version == freshVersion {
 			c, err := l.Get(ctx, q.path)
 			if err != nil {
 				return err
@@ -231,9 +245,9 @@ func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark
 			if _, _, ours := q.learn(c.Data); !ours {
 				break
 			}
-			v = version(c.Stat.Version)
+			m.version = version(c.Stat.Version)
 		}
-		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: markOf(t, late), Version: int32(v)}, &zk.Delete{Path: path, Version: -1})...)
+		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: m.data(t), Version: int32(m.version)}, &zk.Delete{Path: path, Version: -1})...)
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true
@@ -243,7 +257,7 @@ func (s *store) takeLate(ctx context.Context, l *link, q *queue, t *ticket, mark
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
-		v = freshVersion
+		m.version = freshVersion
 	}
 	return l.Remove(ctx, path)
 }
@@ -300,28 +314,30 @@ type shared struct {
 	err error
 }
 
-// listed lists the queue, not before it is called. It returns zk.ErrNoNode if
-// there is none.
-func (s *session) listed(ctx context.Context, q *queue, hurry bool) (*listing, error) {
+// list has the queue listed, not before it is called.
+func (s *session) list(q *queue, hurry bool) (l *shared) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	r := q.listings[s]
-	var l *shared
+	if r == nil || r.due == nil {
+		l = &shared{done: make(chan struct{})}
+	}
 	switch {
 	case r == nil:
-		l = &shared{done: make(chan struct{})}
 		r = &listings{hurry: make(chan struct{}, 1)}
 		q.listings[s] = r
 		go s.share(q, r, l)
-	case r.due == nil:
-		l = &shared{done: make(chan struct{})}
+	case l != nil:
 		r.due = l
-	default:
-		l = r.due
 	}
 	if hurry {
 		ring(r.hurry)
 	}
-	q.mu.Unlock()
+	return cmp.Or(l, r.due)
+}
+
+// wait is zk.ErrNoNode if the queue has no node.
+func (l *shared) wait(ctx context.Context) (*listing, error) {
 	select {
 	case <-l.done:
 		return l.listing, l.err

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/curator"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
@@ -72,25 +74,12 @@ var words = []struct {
 	{"__rlock__", driver.RWMutex, false, layout{kazoo: true}},
 }
 
-// checkShape refuses what a name could not say: only permits have a number in it.
-func checkShape(r *driver.Request) error {
-	one, capacity := int64(1), int64(1)
-	switch r.Kind {
-	case driver.Semaphore:
-		return nil
-	case driver.Mutex, driver.Election:
-	case driver.Barrier:
-		capacity = driver.RWCapacity
-	case driver.RWMutex:
-		capacity = driver.RWCapacity
-		if r.Units == capacity {
-			one = capacity
-		}
-	default:
-		return driver.Invalid(fmt.Errorf("zookeeper: tickets of the kind %q have no name", r.Kind))
-	}
-	if r.Units != one || r.Capacity != capacity {
-		return driver.Invalid(fmt.Errorf("zookeeper: %d units of %d are none of a %s, which has %d of %d", r.Units, r.Capacity, r.Kind, one, capacity))
+// checkShape refuses what a name cannot say: only permits have a number in it.
+func (c *config) checkShape(j *exchange.Join) error {
+	t := c.ticketOf(j)
+	says, ok := parse(t.stem() + "0000000000")
+	if !ok || says.Kind != t.Kind || says.Units != t.Units || says.Capacity != t.Capacity {
+		return driver.Invalid(fmt.Errorf("zookeeper: no name of a ticket says %d units of %d of the kind %q", j.Units, j.Capacity, j.Kind))
 	}
 	return nil
 }
@@ -98,7 +87,7 @@ func checkShape(r *driver.Request) error {
 // stem is the name of a ticket without its number.
 func (t *ticket) stem() string {
 	var b strings.Builder
-	b.WriteString("_c_" + uuid(t.ID) + "-")
+	b.WriteString("_c_" + curator.UUID(t.ID) + "-")
 	if t.until != 0 {
 		fmt.Fprintf(&b, "until%d-", t.until)
 	}
@@ -158,14 +147,10 @@ func (t *ticket) left(now int64) time.Duration {
 	return time.Duration(min(t.until-now, longest)) * time.Millisecond
 }
 
-func uuid(id string) string {
-	return id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:]
-}
-
 // parse reads the name of a ticket, of any library.
 func parse(node string) (t *ticket, ok bool) {
-	head, at, number, ok := split(node)
-	if !ok || isNumber(node) {
+	head, at, number := split(node)
+	if at < 0 || isNumber(node) {
 		return nil, false
 	}
 	word := words[at]
@@ -237,24 +222,14 @@ func unitsOf(mark string) (units, capacity int64, ok bool) {
 	return units, capacity, err1 == nil && err2 == nil && 1 <= units && units <= capacity
 }
 
-// split cuts a name before its word and before its number, which has ten places,
-// or eleven with the sign of a large negative one.
-func split(node string) (head string, word int, number int32, ok bool) {
-	for _, at := range []int{len(node) - 10, len(node) - 11} {
-		if at < 1 {
-			break
-		}
-		n, err := strconv.ParseInt(node[at:], 10, 32)
-		if err != nil || node[at] == '+' {
-			continue
-		}
-		for i, w := range words {
-			if head, ok := strings.CutSuffix(node[:at], w.text); ok {
-				return head, i, int32(n), true
-			}
+// split cuts a name before its word and before its number; -1: it has none.
+func split(node string) (head string, word int, number int32) {
+	for i, w := range words {
+		if head, number, ok := curator.Split(node, w.text); ok {
+			return head, i, number
 		}
 	}
-	return "", 0, 0, false
+	return "", -1, 0
 }
 
 // identity reads the UUID that a name begins with, which some write without dashes.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/interlock-go/interlock/backend/zklock/internal/curator"
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange/keys"
@@ -68,8 +69,8 @@ func (s *permits) readable() bool { return s.node == "" || s.node == bell || s.P
 
 // parseNumber reads the name of a node. One that stem does not write cannot be read.
 func parseNumber(node string) permits {
-	head, word, place, ok := split(node)
-	if !ok || words[word].text != "latch-" {
+	head, place, ok := curator.Split(node, "latch-")
+	if !ok {
 		return unreadable(node)
 	}
 	s := permits{node: node, Number: keys.Number{Set: order(place), Unset: strings.HasPrefix(head, "_c_unset")}}

@@ -15,54 +15,41 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// following is the watches for a follower.
-type following struct {
-	l  *zk.Link
-	on []*zk.Watch
-}
-
-func (w *following) end() {
-	for _, on := range w.on {
-		w.l.Ignore(on)
-	}
-}
-
 // mostFollowed bounds what is watched for followers, since none says that it has gone. One whose watch is dropped reads
 // again after some seconds.
 const mostFollowed = 1000
 
-// follow has a follower told of the next event at a node. The caller then has the server watch it; if that fails it
-// calls unfollow.
+// follow has a follower told of the next event at a node, and of what it followed before no more. The caller then has
+// the server watch it; if that fails it calls unfollow.
 func (s *store) follow(f exchange.Follower, l *zk.Link, path string, children bool) {
-	s.unfollow(f)
+	s.unfollow(f.Topic)
 	s.mu.Lock()
-	for topic, w := range s.watched {
-		if len(s.watched) < mostFollowed {
-			break
-		}
-		w.end()
-		delete(s.watched, topic)
+	some, full := uint64(0), len(s.watched) >= mostFollowed
+	for some = range s.watched {
+		break
 	}
-	s.watched[f.Topic] = &following{l: l}
 	s.mu.Unlock()
-	s.followAlso(f, path, children)
+	if full {
+		s.unfollow(some)
+	}
+	s.followAlso(f, l, path, children)
 }
 
 // followAlso has the follower told of the next event at another node, too.
-func (s *store) followAlso(f exchange.Follower, path string, children bool) {
+func (s *store) followAlso(f exchange.Follower, l *zk.Link, path string, children bool) {
+	on := l.Watch(path, children, func() { s.tell(exchange.Event{Type: exchange.TopicChanged, Topic: f.Topic}) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.watched[f.Topic]; w != nil {
-		w.on = append(w.on, w.l.Watch(path, children, func() { s.tell(exchange.Event{Type: exchange.TopicChanged, Topic: f.Topic}) }))
-	}
+	s.watched[f.Topic] = append(s.watched[f.Topic], func() { l.Ignore(on) })
 }
 
-func (s *store) unfollow(f exchange.Follower) {
+func (s *store) unfollow(topic uint64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.watched[f.Topic]; w != nil {
-		w.end()
-		delete(s.watched, f.Topic)
+	ends := s.watched[topic]
+	delete(s.watched, topic)
+	s.mu.Unlock()
+	for _, end := range ends {
+		end()
 	}
 }
 
@@ -83,7 +70,7 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (r e
 			return err
 		})
 		if err != nil && f.Mailbox != "" {
-			s.unfollow(f)
+			s.unfollow(f.Topic)
 		}
 		return err
 	})
@@ -102,7 +89,7 @@ func (s *store) lineup(ctx context.Context, l *link, q *queue, f exchange.Follow
 			err = s.settle(ctx, l, q, found)
 		}
 		if err == nil {
-			err = s.beside(ctx, l, q, found, func(path string) { s.followAlso(f, path, true) })
+			err = s.beside(ctx, l, q, found, func(path string) { s.followAlso(f, l.Link, path, true) })
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):

@@ -157,25 +157,18 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 	t := s.entry(ref.ID)
 	if t == nil || t.q.name != ref.Queue {
 		found := make([]exchange.Status, 1)
-		if s.hasBuried(ref.ID) {
+		if s.has(&s.buried, ref.ID) {
 			return st, nil
 		}
 		err := s.others(ctx, []exchange.Ref{ref}, []int{0}, found)
 		return found[0], err
 	}
-	if err := t.turn.take(ctx); err != nil {
+	if err := t.turn.Take(ctx); err != nil {
 		return st, err
 	}
-	defer t.turn.give()
-	if !t.isOld() {
-		if err := t.settle(ctx); err != nil {
-			return st, err
-		}
-		if !t.isOld() {
-			if found, err := t.find(ctx); err != nil || !found {
-				return st, err
-			}
-		}
+	defer t.turn.Give()
+	if found, err := t.find(ctx); err != nil || !found {
+		return st, err
 	}
 	s.mu.Lock()
 	quiet := t.waitNow() != nil // else a server that lags behind tells when it has caught up

@@ -29,8 +29,8 @@ type session struct {
 	freed  chan struct{} // closed when its connection is, too
 	stop   func()        // of listening
 
-	inbox   string // the node where demands for its tickets are put
-	reading turn   // of inbox
+	inbox   string  // the node where demands for its tickets are put
+	reading zk.Turn // of inbox
 
 	mu       sync.Mutex
 	letters  *zk.Watch            // of inbox
@@ -43,16 +43,28 @@ type session struct {
 	refused  recent.IDs           // there were tickets of another kind
 }
 
-// entry is what the client keeps of the node of a ticket, from before that is made until it is gone. All but the first
-// fields are guarded by session.mu.
+// entry is what the client keeps of the node of a ticket, from before that is made until it is gone.
 type entry struct {
 	s    *session
 	at   place
 	q    *queue // the line in which it stands
 	j    exchange.Join
-	turn turn // of calls that find out where the ticket stands
+	turn zk.Turn // of calls that find out where the ticket stands
 
-	state  exchange.State // Gone: it is not known whether it stands, unless it is in no map any more
+	known // session.mu guards it
+}
+
+// now is what is known at this moment.
+func (t *entry) now() known {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	return t.known
+}
+
+// known is what is known of a ticket.
+type known struct {
+	state  exchange.State // Gone: it is not known whether it stands, unless it has ended
+	ended  bool           // it is in no map any more
 	flight chan struct{}  // closed when the last try to make the node is over
 	key    *ticket        // as it is on the server; nil: not known
 	zxid   uint64         // of its first node
@@ -66,10 +78,8 @@ type entry struct {
 	// Of a holder.
 	token     uint64
 	inherited bool
-	whole     bool    // it was granted alone, with all there was, and has all of that
-	version   version // of the queue's node, once no client but this one leaves a mark there
-	late      bool    // it came after a number of permits
-	wanted    bool    // that another ticket waits is known
+	mark      mark
+	wanted    bool // that another ticket waits is known
 	since     driver.Instant
 	own       *zk.Watch // of its node
 	settled   *time.Timer
@@ -128,7 +138,7 @@ func (s *store) begin(ctx context.Context, row exchange.Session) (o *session, er
 	row.TTL = ttl
 	now := driver.Now()
 	o = &session{
-		store: s, row: row, l: l, zk: id, ttl: ttl, freed: make(chan struct{}), reading: make(turn, 1), entries: map[string]*entry{}, crowds: map[string]*zk.Watch{},
+		store: s, row: row, l: l, zk: id, ttl: ttl, freed: make(chan struct{}), reading: zk.NewTurn(), entries: map[string]*entry{}, crowds: map[string]*zk.Watch{},
 		buried: recent.IDs{Span: ttl}, refused: recent.IDs{Span: ttl}, renewed: now, sought: now, // a client that does not live long has no ghosts
 		inbox: s.aside("post", hexID(id)+"-"+strconv.FormatUint(l.Number(), 10)),
 	}
@@ -281,11 +291,11 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 // inTurn has a task of a ticket wait for the calls of that ticket that came before; those behind it wait for end.
 func (t *entry) inTurn(ctx context.Context) (_ context.Context, end func(), err error) {
 	ctx, cancel := t.s.within(ctx)
-	if err := t.turn.take(ctx); err != nil {
+	if err := t.turn.Take(ctx); err != nil {
 		cancel()
 		return nil, nil, err
 	}
-	return ctx, func() { t.turn.give(); cancel() }, nil
+	return ctx, func() { t.turn.Give(); cancel() }, nil
 }
 
 // failed makes an error of a call one of the session.
@@ -426,13 +436,10 @@ func (s *session) entry(id string) *entry {
 
 // forget ends the ticket here; s.mu is held.
 func (t *entry) forget() {
-	if t.s.entries[t.j.ID] != t {
-		return
+	if !t.ended {
+		t.s.buried.Add(t.j.ID)
+		t.drop()
 	}
-	delete(t.s.entries, t.j.ID)
-	t.state = exchange.Gone
-	t.s.buried.Add(t.j.ID)
-	t.drop()
 }
 
 // forgotten is forget for who does not hold s.mu.
@@ -444,6 +451,8 @@ func (t *entry) forgotten() {
 
 // drop frees what the entry has here; s.mu is held.
 func (t *entry) drop() {
+	delete(t.s.entries, t.j.ID)
+	t.state, t.ended = exchange.Gone, true
 	t.s.l.Lighten(t.s.zk, t.s.store.weighs(t.q, &t.j))
 	t.s.l.Ignore(t.own)
 	t.unwatch()

@@ -30,21 +30,21 @@ type store struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	retired  atomic.Uint64 // exchanges of connections that are closed
-	dialling turn          // of spare
+	dialling zk.Turn       // of spare
 
 	mu       sync.Mutex
 	closed   bool
-	receive  func(exchange.Event)  // nil: the client does not listen
-	sessions map[string]*session   // by ID
-	spare    *link                 // for calls without a session
-	queues   map[string]*queue     // by name
-	watched  map[uint64]*following // by topic
-	shown    map[string]member     // of tickets, by their nodes: what does not change
-	memory   time.Duration         // of swaps
-	swaps    []swapped             // that may be forgotten, oldest first
-	swept    driver.Instant        // when markers of others were looked at
-	granted  uint64                // the last transaction of a ticket that was granted here
-	token    uint64                // the largest token that was granted here
+	receive  func(exchange.Event) // nil: the client does not listen
+	sessions map[string]*session  // by ID
+	spare    *link                // for calls without a session
+	queues   map[string]*queue    // by name
+	watched  map[uint64][]func()  // what ends the watches of a follower, by topic
+	shown    map[string]member    // of tickets, by their nodes: what does not change
+	memory   time.Duration        // of swaps
+	swaps    []swapped            // that may be forgotten, oldest first
+	swept    driver.Instant       // when markers of others were looked at
+	granted  uint64               // the last transaction of a ticket that was granted here
+	token    uint64               // the largest token that was granted here
 }
 
 var (
@@ -58,7 +58,7 @@ var (
 )
 
 func newStore(c *config) *store {
-	s := &store{config: c, sessions: map[string]*session{}, queues: map[string]*queue{}, watched: map[uint64]*following{}, dialling: make(turn, 1), shown: map[string]member{}, memory: driver.SwapMemory + 10*time.Second}
+	s := &store{config: c, sessions: map[string]*session{}, queues: map[string]*queue{}, watched: map[uint64][]func(){}, dialling: zk.NewTurn(), shown: map[string]member{}, memory: driver.SwapMemory + 10*time.Second}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.layouts = curator.New(lines{s}, c.semaphores, c.barriers)
 	return s
@@ -86,7 +86,7 @@ type link struct {
 	floors floors
 }
 
-func newLink(l *zk.Link) *link { return &link{l, floors{turn: make(turn, 1)}} }
+func newLink(l *zk.Link) *link { return &link{l, floors{turn: zk.NewTurn()}} }
 
 func (s *store) dialled(ctx context.Context, ttl time.Duration) (*link, error) {
 	l, err := s.servers.Connect(ctx, ttl)
@@ -162,10 +162,10 @@ func (s *store) link(ctx context.Context) (*link, error) {
 	if l := s.linkThere(); l != nil {
 		return l, nil
 	}
-	if err := s.dialling.take(ctx); err != nil {
+	if err := s.dialling.Take(ctx); err != nil {
 		return nil, err
 	}
-	defer s.dialling.give()
+	defer s.dialling.Give()
 	if l := s.linkThere(); l != nil {
 		return l, nil
 	}
@@ -298,19 +298,5 @@ func several(n, most int, do func(i int)) {
 		}
 	})
 }
-
-// turn is a mutex that heeds contexts.
-type turn chan struct{}
-
-func (t turn) take(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) give() { <-t }
 
 func hexID(session int64) string { return strconv.FormatUint(uint64(session), 16) }

@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -119,9 +118,12 @@ func configOf(u *driver.URL) (*config, error) {
 	if c.servers.Patience <= 0 {
 		errs = append(errs, errors.New("zookeeper: timeout must be positive"))
 	}
-	var err error
-	c.servers.TLS, err = tlsConfig(u)
-	errs = append(errs, err)
+	if u.Scheme == "zks" {
+		var err error
+		if c.servers.TLS, err = tlsoption.Config(u); err != nil {
+			errs = append(errs, fmt.Errorf("zookeeper: %w", err))
+		}
+	}
 	if err := driver.Invalid(errors.Join(errs...)); err != nil {
 		return nil, err
 	}
@@ -148,18 +150,6 @@ func acls(u *driver.URL, errs []error) ([]zk.ACL, []error) {
 	default:
 		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...), errs
 	}
-}
-
-// tlsConfig reads the options of zks:.
-func tlsConfig(u *driver.URL) (*tls.Config, error) {
-	if u.Scheme != "zks" {
-		return nil, nil
-	}
-	c, err := tlsoption.Config(u)
-	if err != nil {
-		return nil, fmt.Errorf("zookeeper: %w", err)
-	}
-	return c, nil
 }
 
 // layouts reads the options of a URL.

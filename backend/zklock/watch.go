@@ -113,7 +113,7 @@ func (t *entry) mayHold() {
 // waitNow is what the ticket waits for, if that is still so; s.mu is held.
 func (t *entry) waitNow() *waiting {
 	w := t.wait
-	if t.state != exchange.Waiting || t.s.entries[t.j.ID] != t || w == nil || w.stale || w.epoch != t.s.l.Epoch() {
+	if t.state != exchange.Waiting || w == nil || w.stale || w.epoch != t.s.l.Epoch() {
 		return nil
 	}
 	return w
@@ -173,7 +173,7 @@ func (t *entry) watch(ctx context.Context) {
 // lookAnew has the line listed again.
 func (t *entry) lookAnew() {
 	t.s.mu.Lock()
-	waits := t.state == exchange.Waiting && t.s.entries[t.j.ID] == t
+	waits := t.state == exchange.Waiting
 	if t.wait != nil {
 		t.wait.stale = true
 	}
@@ -292,7 +292,7 @@ func (t *entry) passed(ctx context.Context, w *waiting, o *obstacle) {
 	s.mu.Lock()
 	quiet := t.waitNow() == w && w.quiet(t.key.node) // a number of permits that has come since then leaves it held
 	if granted = granted && quiet && t.j.Hold == 0; granted {
-		t.whole = t.key.Units >= t.key.Capacity
+		t.mark.leaves = t.key.Units >= t.key.Capacity
 		if robust {
 			t.heir.Clean()
 			t.based, t.inherited = true, false
@@ -353,7 +353,7 @@ func (t *entry) grant(ctx context.Context, wanted bool) (st exchange.Status, err
 		return st, err
 	}
 	s.mu.Lock()
-	if s.entries[t.j.ID] != t {
+	if t.ended {
 		s.mu.Unlock()
 		return st, nil
 	}
@@ -403,10 +403,7 @@ func (t *entry) granted(wanted bool) {
 
 // status is the status of a holder.
 func (t *entry) status(ctx context.Context, wanted bool) (exchange.Status, error) {
-	t.s.mu.Lock()
-	changed := t.fixed && t.key.until != 0 && (t.key.until != t.until || t.key.evicted != t.evicted)
-	t.s.mu.Unlock()
-	if changed { // by another client
+	if now := t.now(); now.fixed && now.key.until != 0 && (now.key.until != now.until || now.key.evicted != now.evicted) { // by another client
 		if err := t.isFixed(ctx, wanted); err != nil {
 			return exchange.Status{}, err
 		}

@@ -2,7 +2,6 @@ package curator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -75,41 +74,22 @@ func loadBarrier(ctx context.Context, l *zk.Link, path string) (driver.Cell, *zk
 	return driver.Cell{Version: uint64(stat.Czxid), Exists: true}, stat, nil
 }
 
-// swapBarrier makes or removes the node, and in the same transaction a marker by which a repetition is known.
+// swapBarrier makes or removes the node.
 func (ls *Layouts) swapBarrier(ctx context.Context, l *zk.Link, path string, w *driver.Swap) (driver.Cell, error) {
-	marker := ls.Aside("swaps", w.ID)
-	for tries := 0; ; tries++ {
+	done, err := ls.Store.Swap(ctx, l, w.ID, path, func() (any, error) {
 		now, stat, err := loadBarrier(ctx, l, path)
-		if done, e := l.Get(ctx, marker); e == nil {
-			return driver.Cell{Version: uint64(done.Stat.Czxid), Exists: !w.Delete}, nil
-		} else if !errors.Is(e, zk.ErrNoNode) {
-			return driver.Cell{}, e
-		}
 		switch {
 		case err != nil:
-			return driver.Cell{}, err
-		case now.Version != w.Version || now.Exists != w.Delete || tries > 5:
-			return driver.Cell{}, driver.ErrConflict
+			return nil, err
+		case now.Version != w.Version || now.Exists != w.Delete:
+			return nil, driver.ErrConflict
+		case w.Delete:
+			return &zk.Delete{Path: path, Version: stat.Version}, nil
 		}
-		var change any = &zk.Create{Path: path, Acl: ls.ACL(), Flags: zk.Persistent}
-		if w.Delete {
-			change = &zk.Delete{Path: path, Version: stat.Version}
-		}
-		_, err = l.Multi(ctx, &zk.Create{Path: marker, Acl: ls.ACL(), Flags: zk.Persistent}, change)
-		switch {
-		case err == nil:
-			ls.Remember(w.ID)
-		case errors.Is(err, zk.ErrNoNode): // what is above may be missing
-			if err := ls.Lay(ctx, l, ls.Aside("swaps"), false); err != nil {
-				return driver.Cell{}, err
-			}
-			if above := path[:strings.LastIndexByte(path, '/')]; above != "" {
-				if err := ls.Lay(ctx, l, above, true); err != nil {
-					return driver.Cell{}, err
-				}
-			}
-		case !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNotEmpty):
-			return driver.Cell{}, err
-		}
+		return &zk.Create{Path: path, Acl: ls.ACL(), Flags: zk.Persistent}, nil
+	})
+	if err != nil {
+		return driver.Cell{}, err
 	}
+	return driver.Cell{Version: uint64(done.Czxid), Exists: !w.Delete}, nil
 }

@@ -41,7 +41,8 @@ type Store interface {
 	ACL() []zk.ACL
 	Locks(nodes []string) []Lock
 	Follow(f exchange.Follower, l *zk.Link, path string, children bool) // has the follower told of the next event
-	Remember(swap string)                                               // its marker is removed later
+	// Swap makes the change that op says, which is asked again, and a marker by which a repetition is known.
+	Swap(ctx context.Context, l *zk.Link, id, path string, op func() (any, error)) (marker *zk.Stat, err error)
 }
 
 // New is for a Store.
@@ -65,24 +66,22 @@ type Ticket interface {
 type place struct {
 	Ticket
 	ls    *Layouts
-	queue string        // the path
-	turn  chan struct{} // see do
+	queue string  // the path
+	turn  zk.Turn // see do
 }
 
 func (ls *Layouts) place(t Ticket) place {
-	return place{Ticket: t, ls: ls, queue: ls.Path(t.Join().Queue), turn: make(chan struct{}, 1)}
+	return place{Ticket: t, ls: ls, queue: ls.Path(t.Join().Queue), turn: zk.NewTurn()}
 }
 
 // do does one thing with the ticket after the other, each to its end, whether or not its caller waits for that: so what
 // was asked for is answered, or its connection has ended, before the next one begins.
 func (p *place) do(ctx context.Context, f func(ctx context.Context) error) error {
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := p.turn.Take(ctx); err != nil {
+		return err
 	}
 	_, err := zk.Run(ctx, func() (struct{}, error) {
-		defer func() { <-p.turn }()
+		defer p.turn.Give()
 		_, session := p.Session()
 		return struct{}{}, f(session)
 	})

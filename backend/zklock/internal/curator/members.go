@@ -45,7 +45,7 @@ type Member struct {
 // Member makes the place of a ticket.
 func (ls *Layouts) Member(t Ticket) *Member {
 	m := &Member{place: ls.place(t)}
-	m.path = m.queue + "/" + uuid(t.Join().ID)
+	m.path = m.queue + "/" + UUID(t.Join().ID)
 	return m
 }
 
@@ -353,7 +353,7 @@ func (ls *Layouts) beginRound(ctx context.Context, l *zk.Link, queue string, w *
 		if driver.CheckID(id) != nil {
 			return driver.Cell{}, driver.ErrConflict
 		}
-		ops = append(ops, &zk.Check{Path: path + "/" + uuid(id), Version: -1})
+		ops = append(ops, &zk.Check{Path: path + "/" + UUID(id), Version: -1})
 	}
 	_, err := l.Multi(ctx, append(ops, &zk.Create{Path: path + "/" + ready, Acl: ls.ACL(), Flags: zk.Persistent})...)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {

@@ -38,23 +38,15 @@ type lease struct {
 	limit    int64 // how many permits there are, as it says; 0: it does not
 }
 
-func stem(id string, limit int64) string { return fmt.Sprintf("_c_%s-of%d-lease-", uuid(id), limit) }
+func stem(id string, limit int64) string { return fmt.Sprintf("_c_%s-of%d-lease-", UUID(id), limit) }
 
 func parse(node string) lease {
-	n, head := lease{node: node}, node
-	for _, at := range []int{len(node) - 10, len(node) - 11} { // the number has ten places, or eleven with a sign
-		if at < 1 || node[at] == '+' {
-			break
-		}
-		if number, err := strconv.ParseInt(node[at:], 10, 32); err == nil {
-			n.number, head = int32(number), node[:at]
-			break
-		}
-	}
+	head, number, _ := Split(node, "lease-")
+	n := lease{node: node, number: number}
 	if head, ours := strings.CutPrefix(head, "_c_"); ours && len(head) >= 36 {
 		if id, ok := idOf(head[:36]); ok {
 			n.id = id
-			if of, ok := strings.CutPrefix(strings.TrimSuffix(head[36:], "-lease-"), "-of"); ok {
+			if of, ok := strings.CutPrefix(strings.TrimSuffix(head[36:], "-"), "-of"); ok {
 				n.limit, _ = strconv.ParseInt(of, 10, 64)
 			}
 		}
@@ -62,7 +54,24 @@ func parse(node string) lease {
 	return n
 }
 
-func uuid(id string) string {
+// Split cuts the name of a sequential node before a word and the number behind it, which has ten places, or eleven with
+// the sign of a large negative one.
+func Split(node, word string) (head string, number int32, ok bool) {
+	for _, at := range []int{len(node) - 10, len(node) - 11} {
+		if at < 1 || node[at] == '+' {
+			continue
+		}
+		if n, err := strconv.ParseInt(node[at:], 10, 32); err == nil {
+			if head, ok := strings.CutSuffix(node[:at], word); ok {
+				return head, int32(n), true
+			}
+		}
+	}
+	return "", 0, false
+}
+
+// UUID is an ID as one.
+func UUID(id string) string {
 	return id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:]
 }
 

@@ -22,9 +22,9 @@ func nodes(t *testing.T, words string) (all []string) {
 		switch {
 		case ours:
 			id := map[string]string{"1": one, "2": two, "3": three}[who]
-			all = append(all, fmt.Sprintf("_c_%s-of%s-lease-%010d", uuid(id), limit, i))
+			all = append(all, fmt.Sprintf("_c_%s-of%s-lease-%010d", UUID(id), limit, i))
 		case word == "curator":
-			all = append(all, fmt.Sprintf("_c_%s-lease-%010d", uuid(three), i))
+			all = append(all, fmt.Sprintf("_c_%s-lease-%010d", UUID(three), i))
 		default:
 			all = append(all, word)
 		}
@@ -79,7 +79,7 @@ func TestWhatBecomesOfLeases(t *testing.T) {
 		all := lentIn(nodes(t, c.leases))
 		mine := all.of(one)
 		if c.want == gone {
-			mine = []string{"_c_" + uuid(one) + "-of1-lease-0000000099"}
+			mine = []string{"_c_" + UUID(one) + "-of1-lease-0000000099"}
 		}
 		if got := all.judge(mine, c.limit); got != c.want {
 			t.Errorf("leases %q of %d: %d, not %d", c.leases, c.limit, got, c.want)

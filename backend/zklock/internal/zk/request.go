@@ -45,6 +45,25 @@ func Run[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
+// Turn is a mutex whose wait ends with a context.
+type Turn chan struct{}
+
+// NewTurn is free.
+func NewTurn() Turn { return make(Turn, 1) }
+
+// Take waits for the turn, which is then the caller's until Give.
+func (t Turn) Take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Give ends it.
+func (t Turn) Give() { <-t }
+
 // do is Call for what has no result.
 func do(ctx context.Context, f func() error) error {
 	_, err := Call(ctx, func() (struct{}, error) { return struct{}{}, f() })
