@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,28 +37,14 @@ const usage = `usage:
 
 func main() {
 	worker.Main()
-	if len(os.Args) > 1 && os.Args[1] == "run" {
-		world.Apart()
+	commands := map[string]func(args []string) error{
+		"run": runAll, "virtual": simulate, "list": list, "report": showEach, "table": showTable,
 	}
-	if len(os.Args) < 2 {
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
 	}
-	var err error
-	switch os.Args[1] {
-	case "run":
-		err = runAll(os.Args[2:])
-	case "report", "table":
-		err = again(os.Args[2:], os.Args[1] == "table")
-	case "virtual":
-		simulate(os.Args[2:])
-	case "list":
-		list()
-	default:
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
-	}
-	if err != nil {
+	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		os.Exit(1)
 	}
@@ -70,6 +55,7 @@ func words(text string) []string {
 }
 
 func runAll(args []string) error {
+	world.Apart()
 	flags := flag.NewFlagSet("lab run", flag.ExitOnError)
 	backends := flags.String("backend", "", "backends, separated by commas; without it all")
 	workloads := flags.String("workload", "", "workloads; without it all")
@@ -86,7 +72,7 @@ func runAll(args []string) error {
 		"folder for servers and histories; without it a temporary one, which stays if a promise was not kept")
 	_ = flags.Parse(args)
 	switch names := words(*workloads); {
-	case len(worker.Choose(names)) < max(len(names), 1):
+	case len(worker.Choose(names, true)) < max(len(names), 1):
 		return fmt.Errorf("-workload %s: one is not known: see lab list", *workloads)
 	case *library != "" && worker.Libraries[*library] == nil:
 		return fmt.Errorf("-library %s: redislock and redsync are known", *library)
@@ -118,11 +104,7 @@ func runAll(args []string) error {
 	for _, name := range names {
 		r, err := run.Run(run.Options{
 			Backend: name, Workloads: words(*workloads), Faults: words(*faults), Library: *library, For: *length,
-			Seed: *seed, Workers: *workers, Goroutines: *goroutines,
-			Dir: filepath.Join(base, name), Progress: func(text string) {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %s",
-					name, text)
-			},
+			Seed: *seed, Workers: *workers, Goroutines: *goroutines, Dir: filepath.Join(base, name),
 		})
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 		if err != nil {
@@ -137,7 +119,7 @@ func runAll(args []string) error {
 			if len(names) > 1 {
 				path = strings.TrimSuffix(path, ".html") + "-" + name + ".html"
 			}
-			if err := report.Page(path, r.Dir); err != nil {
+			if err := report.Page(path, r); err != nil {
 				return err
 			}
 		}
@@ -163,38 +145,46 @@ func runAll(args []string) error {
 	return nil
 }
 
-// again judges runs again, and shows each, or all in one table.
-func again(dirs []string, inOne bool) error {
-	var all []*run.Report
+// again judges runs again.
+func again(dirs []string, show func(*run.Report) error) error {
 	for _, dir := range dirs {
-		r, _, err := run.Again(dir)
-		if err == nil && !inOne {
-			report.Text(os.Stdout, r)
-			err = report.Page(filepath.Join(dir, "report.html"), dir)
+		r, err := run.Again(dir)
+		if err == nil {
+			err = show(r)
 		}
 		if err != nil {
 			return err
 		}
-		all = append(all, r)
-	}
-	if inOne {
-		report.Table(os.Stdout, all)
 	}
 	return nil
 }
 
+func showEach(dirs []string) error {
+	return again(dirs, func(r *run.Report) error {
+		report.Text(os.Stdout, r)
+		return report.Page(filepath.Join(r.Dir, "report.html"), r)
+	})
+}
+
+func showTable(dirs []string) error {
+	var all []*run.Report
+	err := again(dirs, func(r *run.Report) error { all = append(all, r); return nil })
+	if err == nil {
+		report.Table(os.Stdout, all)
+	}
+	return err
+}
+
 // simulate runs seeds, as many at once as there are processors, and does not return.
-func simulate(args []string) {
+func simulate(args []string) error {
 	flags := flag.NewFlagSet("lab virtual", flag.ExitOnError)
 	hours := flags.Uint64("hours", 100, "how many hours are simulated, each from a seed of its own")
 	seed := flags.Uint64("seed", 1, "the first seed")
 	workloads := flags.String("workload", "", "workloads; without it all")
 	mistake := flags.String("broken", "", "a broken driver, which has to be caught")
 	_ = flags.Parse(args)
-	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(words(*workloads))}
-	if i := slices.IndexFunc(broken.All, func(b broken.Break) bool { return b.Name == *mistake }); i >= 0 {
-		o.Break = broken.All[i].Wrap
-	}
+	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(words(*workloads), true),
+		Break: broken.Named(*mistake)}
 	began := time.Now()
 	var mu sync.Mutex
 	var next, done uint64
@@ -211,9 +201,7 @@ func simulate(args []string) {
 		defer mu.Unlock()
 		done++
 		operations += r.Operations
-		for _, k := range r.Faults {
-			faults += k
-		}
+		faults += r.Disturbances()
 		for _, v := range r.Violations {
 			bad++
 			fmt.Printf("seed %d: NOT KEPT: %s: %s: %s\n  again: make lab LAB='virtual -hours 1 -seed %d'\n",
@@ -246,9 +234,10 @@ func simulate(args []string) {
 			t.Error("promises were not kept")
 		}
 	})
+	return nil
 }
 
-func list() {
+func list([]string) error {
 	fmt.Println("backends")
 	for _, k := range world.Kinds() {
 		fmt.Printf("  %-14s %s\n", k.Name, k.About)
@@ -268,4 +257,5 @@ func list() {
 	for _, text := range fault.Missing() {
 		fmt.Println("  on this machine", text)
 	}
+	return nil
 }

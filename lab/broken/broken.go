@@ -4,6 +4,8 @@ package broken
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +21,7 @@ type Break struct {
 	Caught   string // the promise that it breaks
 	Workload string // that suffers
 	wrap     func(*session) driver.Session
-	load     func(d *broken, ctx context.Context, name string) (driver.Cell, error)
-	swap     func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error)
-	resize   func(d *broken, ctx context.Context, queue string, n int64) error
-	close    func(d *broken) error
+	driver   func(*broken) driver.Driver
 }
 
 // All are the mistakes.
@@ -32,29 +31,43 @@ var All = []Break{
 	{Name: "deadline", About: "a lease is trusted after its deadline", Caught: check.Exclusion, Workload: "mutex",
 		wrap: func(s *session) driver.Session { return &trusting{s} }},
 	{Name: "token", About: "tokens are counted in memory", Caught: check.Tokens, Workload: "mutex",
-		wrap: func(s *session) driver.Session { return &forgetful{session: s} }},
+		wrap: func(s *session) driver.Session { return &forgetful{s} }},
 	{Name: "wakeup", About: "now and then a waiter is not woken", Caught: check.Waiters, Workload: "mutex",
 		wrap: func(s *session) driver.Session { return &deaf{s} }},
 	{Name: "twice", About: "a request that is repeated queues twice", Caught: check.Waiters, Workload: "mutex",
-		wrap: func(s *session) driver.Session { return &doubling{session: s} }},
+		wrap: func(s *session) driver.Session { return &doubling{s} }},
 	{Name: "dead", About: "the lock is handed to a client that is dead", Caught: check.Waiters, Workload: "mutex",
-		wrap: func(s *session) driver.Session { return &undying{s} }, close: (*broken).haunt},
+		wrap:   func(s *session) driver.Session { return &undying{s} },
+		driver: func(d *broken) driver.Driver { return haunted{d} }},
 	{Name: "capacity", About: "a reader gets in beside a writer", Caught: check.Exclusion, Workload: "rw",
 		wrap: func(s *session) driver.Session { return &roomy{s} }},
 	{Name: "fair", About: "who begins to wait goes behind the others", Caught: check.Fair, Workload: "fair",
 		wrap: func(s *session) driver.Session { return &polite{session: s} }},
 	{Name: "stale", About: "a value is read from a cache", Caught: check.Order, Workload: "value",
-		load: (*broken).cached},
+		driver: func(d *broken) driver.Driver { return cached{d} }},
 	{Name: "swap", About: "a value is replaced without a look at its version", Caught: check.Order, Workload: "value",
-		swap: (*broken).blind},
+		driver: func(d *broken) driver.Driver { return blind{d} }},
 	{Name: "permits", About: "another number of permits is confirmed, and forgotten", Caught: check.Order,
-		Workload: "resized",
-		resize:   func(*broken, context.Context, string, int64) error { return nil }},
+		Workload: "resized", driver: func(d *broken) driver.Driver { return rigid{d} }},
+}
+
+// Named returns what breaks a driver; nil: none has this name.
+func Named(name string) func(driver.Driver) driver.Driver {
+	for _, b := range All {
+		if b.Name == name {
+			return b.Wrap
+		}
+	}
+	return nil
 }
 
 // Wrap breaks a driver.
 func (b Break) Wrap(d driver.Driver) driver.Driver {
-	return &broken{Driver: d, Break: b, cells: map[string]driver.Cell{}}
+	mine := &broken{Driver: d, Break: b, cells: map[string]driver.Cell{}}
+	if b.driver != nil {
+		return b.driver(mine)
+	}
+	return mine
 }
 
 type broken struct {
@@ -78,6 +91,20 @@ type session struct {
 	known map[string]driver.Ticket
 }
 
+func (s *session) learn(tickets ...driver.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range tickets {
+		s.known[t.ID] = t
+	}
+}
+
+func (s *session) tickets() []driver.Ticket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.known))
+}
+
 func (d *broken) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	opened, err := d.Driver.Open(ctx, o)
 	if err != nil || d.wrap == nil {
@@ -92,35 +119,15 @@ func (d *broken) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	return &mine, nil
 }
 
-func (d *broken) Load(ctx context.Context, name string) (driver.Cell, error) {
-	if d.load != nil {
-		return d.load(d, ctx, name)
-	}
-	return d.Driver.Load(ctx, name)
-}
+// rigid forgets numbers of permits.
+type rigid struct{ *broken }
 
-func (d *broken) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
-	if d.swap != nil {
-		return d.swap(d, ctx, s)
-	}
-	return d.Driver.Swap(ctx, s)
-}
+func (rigid) Resize(context.Context, string, int64) error { return nil }
 
-func (d *broken) Resize(ctx context.Context, queue string, n int64) error {
-	if d.resize != nil {
-		return d.resize(d, ctx, queue, n)
-	}
-	return d.Driver.Resize(ctx, queue, n)
-}
+// cached reads each value once more.
+type cached struct{ *broken }
 
-func (d *broken) Close() error {
-	if d.close != nil {
-		return d.close(d)
-	}
-	return d.Driver.Close()
-}
-
-func (d *broken) cached(ctx context.Context, name string) (driver.Cell, error) {
+func (d cached) Load(ctx context.Context, name string) (driver.Cell, error) {
 	c, err := d.Driver.Load(ctx, name)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +139,10 @@ func (d *broken) cached(ctx context.Context, name string) (driver.Cell, error) {
 	return c, err
 }
 
-func (d *broken) blind(ctx context.Context, s driver.Swap) (driver.Cell, error) {
+// blind replaces all versions.
+type blind struct{ *broken }
+
+func (d blind) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 	c, err := d.Driver.Swap(ctx, s)
 	if errors.Is(err, driver.ErrConflict) {
 		if c, err = d.Driver.Load(ctx, s.Name); err == nil {
@@ -172,9 +182,7 @@ func (s *trusting) Signals(ctx context.Context) (driver.Signal, error) {
 }
 
 // forgetful counts tokens for itself.
-type forgetful struct {
-	*session
-}
+type forgetful struct{ *session }
 
 func (s *forgetful) count(t driver.Ticket, err error) (driver.Ticket, error) {
 	if t.Held {
@@ -204,9 +212,7 @@ func (s *deaf) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error
 }
 
 // doubling gives a repeated request another ticket, and keeps both.
-type doubling struct {
-	*session
-}
+type doubling struct{ *session }
 
 func (s *doubling) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
 	t, err := s.Session.Join(ctx, r)
@@ -214,22 +220,14 @@ func (s *doubling) Join(ctx context.Context, r driver.Request) (driver.Ticket, e
 		again := r
 		again.ID, again.Retry, again.NoWait = r.ID[:len(r.ID)-1]+string("0123456789abcdef"[s.n.Add(1)%16]), false, false
 		if ghost, err := s.Session.Join(context.WithoutCancel(ctx), again); err == nil {
-			s.mu.Lock()
-			s.known[ghost.ID] = ghost
-			s.mu.Unlock()
+			s.learn(ghost)
 		}
 	}
 	return t, err
 }
 
 func (s *doubling) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
-	s.mu.Lock()
-	all := append([]driver.Ticket(nil), known...)
-	for _, ghost := range s.known {
-		all = append(all, ghost)
-	}
-	s.mu.Unlock()
-	return s.Session.Renew(ctx, all)
+	return s.Session.Renew(ctx, append(s.tickets(), known...))
 }
 
 // undying keeps its tickets when its client is dead.
@@ -265,10 +263,8 @@ func (s *undying) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Re
 	}
 	s.mu.Lock()
 	clear(s.known)
-	for _, t := range known {
-		s.known[t.ID] = t
-	}
 	s.mu.Unlock()
+	s.learn(known...)
 	return s.Session.Renew(ctx, known)
 }
 
@@ -278,26 +274,20 @@ func (s *undying) Join(ctx context.Context, r driver.Request) (driver.Ticket, er
 	}
 	t, err := s.Session.Join(ctx, r)
 	if err == nil {
-		s.mu.Lock()
-		s.known[t.ID] = t
-		s.mu.Unlock()
+		s.learn(t)
 	}
 	return t, err
 }
 
-// haunt goes on renewing for ten minutes.
-func (d *broken) haunt() error {
+// haunted goes on renewing for ten minutes when it is closed.
+type haunted struct{ *broken }
+
+func (d haunted) Close() error {
 	s := d.last
 	d.dead.Store(true)
 	go func() {
 		for range int(10 * time.Minute / (s.ttl / 3)) {
-			s.mu.Lock()
-			var known []driver.Ticket
-			for _, t := range s.known {
-				known = append(known, t)
-			}
-			s.mu.Unlock()
-			_, _ = s.Session.Renew(context.Background(), known)
+			_, _ = s.Session.Renew(context.Background(), s.tickets())
 			time.Sleep(s.ttl / 3)
 		}
 		_ = d.Driver.Close()

@@ -124,17 +124,11 @@ func (j *judge) orders() {
 	open := map[history.Key]*history.Event{}
 	for i := range j.events {
 		e := &j.events[i]
-		switch e.Op {
-		case "permits", "get", "set":
-		default:
-			continue
-		}
-		if e.Kind == history.Invoke {
-			open[e.Key()] = e
-			continue
-		}
 		begun := open[e.Key()]
-		if begun == nil {
+		if e.Kind == history.Invoke && (e.Op == "permits" || e.Op == "get" || e.Op == "set") {
+			open[e.Key()] = e
+		}
+		if begun == nil || e.Op != begun.Op {
 			continue
 		}
 		delete(open, e.Key())
@@ -166,7 +160,7 @@ func (j *judge) orders() {
 		add(e.Object, e.Worker, step{what: e.Op, units: e.Units, base: e.Ver, value: e.Value, unknown: true}, e.Ver,
 			e.T, maxTime)
 	}
-	v := j.verdict(Order)
+	v := j.verdicts[Order]
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 2)
@@ -186,7 +180,8 @@ func (j *judge) orders() {
 			case porcupine.Unknown:
 				v.Undecided++
 			case porcupine.Illegal:
-				if first, last := bounds(ops); j.loses(first, last) && models[name].Step != nil {
+				slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+				if first := ops[0].Call; j.loses(first, ops[len(ops)-1].Call) {
 					v.Documented++
 				} else {
 					j.wrong(Order, name, first, "no order explains the %d steps%s", len(ops),
@@ -199,14 +194,6 @@ func (j *judge) orders() {
 	slices.SortFunc(j.Violations, func(a, b Violation) int {
 		return strings.Compare(a.Promise+a.Object, b.Promise+b.Object)
 	})
-}
-
-func bounds(ops []porcupine.Operation) (first, last int64) {
-	first = maxTime
-	for _, o := range ops {
-		first, last = min(first, o.Call), max(last, o.Call)
-	}
-	return first, last
 }
 
 // shortest tells of the last steps of the first part of a history that no order explains.

@@ -23,7 +23,7 @@ type Client interface {
 	Pause() error
 	Resume() error
 	Kill()
-	Replace(repeats bool) error // kills it, and starts another one in its place
+	Replace(repeats bool) // kills it, and starts another one in its place
 	Busy(time.Duration)
 }
 
@@ -46,8 +46,8 @@ type Begun struct {
 // Fault is one kind. It concerns a client, or all.
 type Fault struct {
 	Name, About string
-	Rare        int // it comes that many times less often
-	Applies     func(w *world.World) bool
+	Rare        int                       // it comes that many times less often
+	Applies     func(w *world.World) bool // nil: always
 	Client      func(s *Stage, c Client) Begun
 	All         func(s *Stage) Begun
 	Loses       func(w *world.World) bool // nil: never
@@ -55,7 +55,6 @@ type Fault struct {
 	Needs       func() error              // why this machine cannot do it; nil: each can
 }
 
-func always(*world.World) bool         { return true }
 func linked(w *world.World) bool       { return len(w.Links) > 0 && w.Links[0].Client >= 0 }
 func served(w *world.World) bool       { return len(w.Servers) > 0 }
 func led(w *world.World) bool          { return w.Leader != nil }
@@ -101,26 +100,24 @@ func (s *Stage) silence(all []world.Link) (what string, end func()) {
 
 // All are the faults that every backend can have.
 var All = []Fault{
-	{Name: "kill", About: "SIGKILL of a client", Applies: always, Client: func(_ *Stage, c Client) Begun {
-		if err := c.Replace(false); err != nil {
-			panic(err)
-		}
+	{Name: "kill", About: "SIGKILL of a client", Client: func(_ *Stage, c Client) Begun {
+		c.Replace(false)
 		return Begun{What: "killed"}
 	}},
-	{Name: "stop", About: "SIGSTOP of a client", Applies: always, Client: func(s *Stage, c Client) Begun {
+	{Name: "stop", About: "SIGSTOP of a client", Client: func(s *Stage, c Client) Begun {
 		if c.Pause() != nil {
 			return Begun{What: "it has ended"}
 		}
 		return Begun{"stopped", func() { _ = c.Resume() }, s.upTo(2.5)}
 	}},
-	{Name: "busy", About: "a client whose goroutines take all processors", Rare: 2, Applies: always,
+	{Name: "busy", About: "a client whose goroutines take all processors", Rare: 2,
 		Client: func(s *Stage, c Client) Begun {
 			d := s.upTo(1.5)
 			c.Busy(d)
 			return Begun{"busy", func() {}, d}
 		}, Harmless: true},
 	{Name: "throttled", About: "a client whose cgroup has a fifth of a processor, and whose goroutines want more",
-		Rare: 2, Applies: always, Needs: throttles, Client: func(s *Stage, c Client) Begun {
+		Rare: 2, Needs: throttles, Client: func(s *Stage, c Client) Begun {
 			d := s.upTo(1.5)
 			end, err := throttle(c.Pid())
 			if err != nil {
@@ -131,9 +128,7 @@ var All = []Fault{
 		}, Harmless: true},
 	{Name: "repeated", About: "SIGKILL of a client, and the network brings each request of the next one twice", Rare: 3,
 		Applies: func(w *world.World) bool { return served(w) && !w.Mixes }, Client: func(_ *Stage, c Client) Begun {
-			if err := c.Replace(true); err != nil {
-				panic(err)
-			}
+			c.Replace(true)
 			return Begun{What: "replaced"}
 		}},
 	{Name: "clock", About: "the wall clock of a client is wrong by up to an hour", Rare: 2,
@@ -169,7 +164,7 @@ var All = []Fault{
 			l.Silence(i)
 			return Begun{fmt.Sprint("connection ", i), func() { l.Cut() }, s.upTo(3)}
 		}},
-	{Name: "evict", About: "a lease is taken away behind its holder's back", Applies: always,
+	{Name: "evict", About: "a lease is taken away behind its holder's back",
 		All: func(s *Stage) Begun {
 			ctx, cancel := context.WithTimeout(context.Background(), s.TTL)
 			defer cancel()
@@ -184,18 +179,14 @@ var All = []Fault{
 			return Begun{What: name}
 		}, Harmless: true},
 	{Name: "server-kill", About: "SIGKILL of a server", Rare: 2, Applies: served, Loses: asynchronous,
-		All: func(s *Stage) Begun {
-			return s.kill(s.Servers[s.IntN(len(s.Servers))])
-		}},
+		All: func(s *Stage) Begun { return s.kill(s.server()) }},
 	{Name: "server-restart", About: "a server ends in good order, and comes again", Rare: 3, Applies: served,
 		Loses: asynchronous, All: func(s *Stage) Begun {
-			s.Servers[s.IntN(len(s.Servers))].Restart()
+			s.server().Restart()
 			return Begun{What: "restarted"}
 		}},
 	{Name: "server-stop", About: "SIGSTOP of a server", Applies: served, Loses: asynchronous,
-		All: func(s *Stage) Begun {
-			return s.pause(s.Servers[s.IntN(len(s.Servers))])
-		}},
+		All: func(s *Stage) Begun { return s.pause(s.server()) }},
 	{Name: "leader-kill", About: "SIGKILL of the leader", Rare: 2, Applies: led, Loses: asynchronous,
 		All: func(s *Stage) Begun { return s.kill(s.Leader()) }},
 	{Name: "leader-stop", About: "SIGSTOP of the leader: frozen, not dead", Applies: led, Loses: asynchronous,
@@ -238,9 +229,7 @@ var All = []Fault{
 			return Begun{"lost", func() {
 				s.Start()
 				for _, c := range local {
-					if err := c.Replace(false); err != nil {
-						panic(err)
-					}
+					c.Replace(false)
 				}
 			}, s.upTo(0.8)}
 		}},
@@ -256,6 +245,8 @@ func (s *Stage) Start() {
 	}
 	all.Wait()
 }
+
+func (s *Stage) server() world.Server { return s.Servers[s.IntN(len(s.Servers))] }
 
 func (s *Stage) kill(server world.Server) Begun {
 	server.Kill()
@@ -273,7 +264,7 @@ func (s *Stage) pause(server world.Server) Begun {
 // Of are the faults of a world, of these names; of none all.
 func Of(w *world.World, names []string) (all []Fault, err error) {
 	for _, f := range All {
-		if f.Applies(w) && (f.Needs == nil || f.Needs() == nil) {
+		if (f.Applies == nil || f.Applies(w)) && (f.Needs == nil || f.Needs() == nil) {
 			all = append(all, f)
 		}
 	}

@@ -9,7 +9,6 @@
 package history
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -148,16 +147,12 @@ func readFile(all []Event, path string) ([]Event, error) {
 		return nil, err
 	}
 	defer f.Close()
-	for r := bufio.NewReaderSize(f, 1<<20); ; {
-		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return all, nil // the last line was cut short
-		}
+	for d := json.NewDecoder(f); ; {
 		var e Event
-		if err == nil {
-			err = json.Unmarshal(line, &e)
-		}
-		if err != nil {
+		switch err := d.Decode(&e); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return all, nil
+		case err != nil:
 			return nil, err
 		}
 		all = append(all, e)

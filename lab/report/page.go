@@ -39,11 +39,7 @@ type timeline struct {
 const most = 6000
 
 // Page writes a page of HTML that needs no other file.
-func Page(path string, dir string) error {
-	r, events, err := run.Again(dir)
-	if err != nil {
-		return err
-	}
+func Page(path string, r *run.Report) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -52,12 +48,12 @@ func Page(path string, dir string) error {
 	return page.Execute(f, struct {
 		*run.Report
 		Timeline timeline
-	}{r, draw(r, events)})
+	}{r, draw(r)})
 }
 
 // draw makes bars of the locks that all want, and of those with a violation.
-func draw(r *run.Report, events []history.Event) timeline {
-	t := timeline{Faults: []bar{}, Bad: []int64{}}
+func draw(r *run.Report) timeline {
+	t, events := timeline{Faults: []bar{}, Bad: []int64{}}, r.Events
 	if len(events) == 0 {
 		return t
 	}
@@ -71,19 +67,19 @@ func draw(r *run.Report, events []history.Event) timeline {
 	}
 	rows := map[string]*row{}
 	asked, held := map[history.Key]int64{}, map[history.Key]int64{}
-	type fault struct {
-		from int64
-		text string
+	open := map[int]bar{}
+	add := func(all *[]bar, from int64, e *history.Event, what string) {
+		if len(*all) < most {
+			*all = append(*all, bar{from, at(e.T), fmt.Sprintf("worker %d/%d#%d %s", e.Worker, e.G, e.N, what)})
+		}
 	}
-	open := map[int]fault{}
 	for i := range events {
 		e := &events[i]
-		who := fmt.Sprintf("worker %d/%d#%d", e.Worker, e.G, e.N)
 		switch e.Kind {
 		case history.Fault:
-			open[e.N] = fault{at(e.T), strings.TrimSpace(e.Op + " " + e.ID)}
+			open[e.N] = bar{at(e.T), 0, strings.TrimSpace(e.Op + " " + e.ID)}
 		case history.Heal:
-			t.Faults = append(t.Faults, bar{open[e.N].from, at(e.T), open[e.N].text})
+			t.Faults = append(t.Faults, bar{open[e.N][0], at(e.T), open[e.N][2]})
 		}
 		if !strings.HasSuffix(e.Object, "/all") && !wanted[e.Object] {
 			continue
@@ -98,15 +94,13 @@ func draw(r *run.Report, events []history.Event) timeline {
 			asked[e.Key()] = at(e.T)
 		case e.Kind == history.OK && e.Op == "acquire":
 			held[e.Key()] = at(e.T)
-			if len(lane.Waits) < most {
-				lane.Waits = append(lane.Waits, bar{asked[e.Key()], at(e.T), who + " waits"})
-			}
-		case e.Kind == history.Failed && e.Op == "acquire" && len(lane.Waits) < most:
-			lane.Waits = append(lane.Waits, bar{asked[e.Key()], at(e.T), who + " gives up"})
+			add(&lane.Waits, asked[e.Key()], e, "waits")
+		case e.Kind == history.Failed && e.Op == "acquire":
+			add(&lane.Waits, asked[e.Key()], e, "gives up")
 		case e.Kind == history.Release || e.Kind == history.Lost:
-			if from, ok := held[e.Key()]; ok && len(lane.Holds) < most {
+			if from, ok := held[e.Key()]; ok {
 				delete(held, e.Key())
-				lane.Holds = append(lane.Holds, bar{from, at(e.T), who + " holds"})
+				add(&lane.Holds, from, e, "holds")
 			}
 		}
 	}

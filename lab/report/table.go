@@ -17,13 +17,10 @@ func Table(w io.Writer, all []*run.Report) {
 		"| from that news to the next grant, at least | violations | as documented | not decided |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|")
 	var operations, grants, losses, disturbances, wrong int
-	names := map[string]bool{}
+	names := map[string]int{}
 	for _, r := range all {
-		faults, documented, undecided, signal := 0, 0, 0, "–"
-		for name, n := range r.Faults {
-			faults += n
-			names[name] = true
-		}
+		faults, documented, undecided, signal := r.Disturbances(), 0, 0, "–"
+		maps.Copy(names, r.Faults)
 		for _, v := range r.Verdicts {
 			documented, undecided = documented+v.Documented, undecided+v.Undecided
 		}

@@ -13,12 +13,8 @@ import (
 
 // Text writes a table.
 func Text(w io.Writer, r *run.Report) {
-	faults := 0
-	for _, n := range r.Faults {
-		faults += n
-	}
 	fmt.Fprintf(w, "%s (%s), seed %d, %v: %d operations, %d grants, %d leases lost, %d faults\n",
-		r.Backend, r.About, r.Seed, r.For, r.Operations, r.Grants, r.Losses, faults)
+		r.Backend, r.About, r.Seed, r.For, r.Operations, r.Grants, r.Losses, r.Disturbances())
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "  %-30s %8d checked  %4d violations", v.Promise, v.Checked, v.Violated)
 		if v.Documented > 0 {

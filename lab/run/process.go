@@ -1,9 +1,7 @@
 package run
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/testserver"
 	"github.com/interlock-go/interlock/lab/history"
 	"github.com/interlock-go/interlock/lab/worker"
@@ -21,10 +18,10 @@ import (
 
 // A process is a worker: a copy of this program.
 type process struct {
+	*testserver.Process
 	r      *runner
 	slot   int
 	number int
-	proc   *testserver.Process
 	in     io.WriteCloser
 	errors string // the path of what it writes there
 
@@ -39,11 +36,10 @@ func (p *process) start() error {
 		return err
 	}
 	p.number = int(p.r.next.Add(1))
-	other := p.r.other
 	task, err := json.Marshal(worker.Task{
-		Worker: p.number, URL: p.r.URL(p.slot), Other: other, Seed: p.r.Seed, Goroutines: p.r.Goroutines,
-		Workloads: worker.Names(p.r.Options.Workloads, p.r.Cells,
-			p.r.Units), TTL: p.r.TTL, Dir: p.r.Dir, Broken: p.r.Broken, Library: p.r.Library, Mixes: p.r.Mixes, Repeats: p.repeats,
+		Worker: p.number, URL: p.r.URL(p.slot), Other: p.r.other, Seed: p.r.Seed, Goroutines: p.r.Goroutines,
+		Workloads: p.r.Workloads, Rich: p.r.Rich, TTL: p.r.TTL, Dir: p.r.Dir, Broken: p.r.Broken,
+		Library: p.r.Library, Mixes: p.r.Mixes, Repeats: p.repeats,
 	})
 	if err != nil {
 		return err
@@ -57,33 +53,10 @@ func (p *process) start() error {
 	}
 	defer stderr.Close()
 	cmd.Stderr = stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		p.in, err = cmd.StdinPipe()
+	if p.in, err = cmd.StdinPipe(); err == nil {
+		p.Process, err = testserver.Begin(cmd)
 	}
-	if err == nil {
-		p.proc, err = testserver.Begin(cmd)
-	}
-	if err != nil {
-		return err
-	}
-	if p.number > p.r.Workers {
-		return nil // one that takes the place of another: the backend may be disturbed
-	}
-	ready := make(chan error, 1)
-	go func() {
-		_, err := bufio.NewReader(out).ReadString('\n')
-		ready <- err
-	}()
-	select {
-	case err = <-ready:
-	case <-time.After(busy.Bound(time.Minute)):
-		err = errors.New("it does not begin to work")
-	}
-	if err != nil {
-		return fmt.Errorf("worker %d: %w: %s", p.number, err, p.stderr())
-	}
-	return nil
+	return err
 }
 
 // Kill kills it, and writes that down.
@@ -93,8 +66,8 @@ func (p *process) Kill() {
 }
 
 func (p *process) kill() {
-	if p.proc != nil {
-		p.proc.Kill()
+	if p.Process != nil {
+		p.Process.Kill()
 	}
 }
 
@@ -102,7 +75,7 @@ func (p *process) say(word string) { _, _ = fmt.Fprintln(p.in, word) }
 
 // ended waits until it has ended.
 func (p *process) ended(within time.Duration) bool {
-	for end := time.Now().Add(within); !p.proc.Ended(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(within); !p.Ended(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			return false
 		}
@@ -123,19 +96,18 @@ func (p *process) stderr() string {
 }
 
 // Slot and the rest are what faults do to it.
-func (p *process) Slot() int     { return p.slot }
-func (p *process) Number() int   { return p.number }
-func (p *process) Pid() int      { return p.proc.Pid() }
-func (p *process) Pause() error  { return p.proc.Pause() }
-func (p *process) Resume() error { return p.proc.Resume() }
+func (p *process) Slot() int   { return p.slot }
+func (p *process) Number() int { return p.number }
 
 // Replace kills it, and starts another one.
-func (p *process) Replace(repeats bool) error {
+func (p *process) Replace(repeats bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Kill()
 	p.repeats = repeats
-	return p.start()
+	if err := p.start(); err != nil {
+		panic(err)
+	}
 }
 
 // Busy lets it spin.

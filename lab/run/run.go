@@ -38,7 +38,6 @@ type Options struct {
 	Broken     string // see worker.Task
 	Library    string
 	Settle     time.Duration // for how long they go on after the last fault; 0: two TTLs
-	Progress   func(string)
 }
 
 // Report is a run and what was found.
@@ -53,6 +52,7 @@ type Report struct {
 
 	Patience time.Duration `json:"patience"`
 	*check.Result
+	Events []history.Event `json:"-"`
 }
 
 // runner is one run.
@@ -62,6 +62,7 @@ type runner struct {
 	log     *history.Log
 	drawn   []fault.Fault // faults that may come
 	counter *worker.Counters
+	effects *worker.SQLEffects
 	procs   []*process
 	next    atomic.Int64 // numbers of workers
 	faults  atomic.Int64
@@ -72,9 +73,6 @@ type runner struct {
 // Run runs.
 func Run(o Options) (*Report, error) {
 	o.Workers, o.Goroutines = cmp.Or(o.Workers, 4), cmp.Or(o.Goroutines, 4)
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -83,23 +81,21 @@ func Run(o Options) (*Report, error) {
 		return nil, err
 	}
 	defer w.Close()
-	drawn, err := fault.Of(w, o.Faults)
-	if err != nil {
+	r := &runner{Options: o, World: w, other: "sqlite:" + filepath.Join(o.Dir, "other.db")}
+	if r.drawn, err = fault.Of(w, o.Faults); err != nil {
 		return nil, err
 	}
-	log, err := history.Create(filepath.Join(o.Dir, "lab.jsonl"))
-	if err != nil {
+	if r.log, err = history.Create(filepath.Join(o.Dir, "lab.jsonl")); err != nil {
 		return nil, err
 	}
-	r := &runner{Options: o, World: w, drawn: drawn, log: log, other: "sqlite:" + filepath.Join(o.Dir, "other.db")}
-	r.counter = &worker.Counters{Log: log, Now: history.Now}
 	l, err := net.Listen("unix", filepath.Join(o.Dir, worker.Socket))
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
+	r.counter = &worker.Counters{Log: r.log, Now: history.Now}
 	go r.counter.Serve(l)
-	if _, err := worker.OpenEffects(context.Background(), filepath.Join(o.Dir, worker.Database)); err != nil {
+	if r.effects, err = worker.OpenEffects(context.Background(), filepath.Join(o.Dir, worker.Database)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -113,6 +109,9 @@ func Run(o Options) (*Report, error) {
 			return nil, err
 		}
 		r.procs = append(r.procs, p)
+	}
+	if err := r.goesOn(); err != nil {
+		return nil, fmt.Errorf("the workers do not begin: %w: %s", err, r.procs[0].stderr())
 	}
 	if err := r.disturb(); err != nil {
 		r.left("progress", "%v", err)
@@ -141,7 +140,7 @@ func (r *runner) disturb() error {
 	}
 	r.admin.Store(admin)
 	defer func() { r.admin.Load().Close() }()
-	stage := &fault.Stage{World: r.World, Admin: func() interlock.Admin { return r.admin.Load().Admin() }}
+	stage := fault.Stage{World: r.World, Admin: func() interlock.Admin { return r.admin.Load().Admin() }}
 	for _, p := range r.procs {
 		stage.All = append(stage.All, p)
 	}
@@ -157,7 +156,7 @@ func (r *runner) disturb() error {
 	began := time.Now()
 	errs := make(chan error, lanes)
 	for lane := range lanes {
-		go func() { errs <- r.lane(lane, stage, r.drawn, began.Add(r.For)) }()
+		go func() { errs <- r.lane(lane, stage, began.Add(r.For)) }()
 	}
 	time.Sleep(r.For)
 	for range lanes {
@@ -196,21 +195,20 @@ func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string)
 const lanes = 3
 
 // lane plays one fault after the other.
-func (r *runner) lane(lane int, stage *fault.Stage, all []fault.Fault, end time.Time) (err error) {
+func (r *runner) lane(lane int, s fault.Stage, end time.Time) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // a server that does not start again, and so on: what was seen by then is judged
 			err = fmt.Errorf("%v", p)
 		}
 	}()
 	rnd := rand.New(rand.NewPCG(r.Seed, uint64(lane+1)))
-	s := *stage
-	s.Rand, s.Clients = rnd, nil
-	for i, c := range stage.All {
+	s.Rand = rnd
+	for i, c := range s.All {
 		if i%(lanes-1) == lane {
 			s.Clients = append(s.Clients, c)
 		}
 	}
-	all = slices.DeleteFunc(slices.Clone(all),
+	all := slices.DeleteFunc(slices.Clone(r.drawn),
 		func(f fault.Fault) bool { return (f.Client != nil) != (len(s.Clients) > 0) })
 	if len(all) == 0 {
 		return nil
@@ -221,17 +219,17 @@ func (r *runner) lane(lane int, stage *fault.Stage, all []fault.Fault, end time.
 			pause = 3 * r.TTL // a lease that is lost now was not disturbed
 		}
 		time.Sleep(pause)
-		r.play(&s, fault.Choose(rnd, all))
+		n := r.play(&s, fault.Choose(rnd, all))
 		if err := r.goesOn(); err != nil {
 			return err
 		}
-		r.Progress(fmt.Sprintf("%v more, %d faults", time.Until(end).Round(time.Second), r.faults.Load()))
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %v more, %d faults", r.Backend, time.Until(end).Round(time.Second), n)
 	}
 	return nil
 }
 
-// play begins a fault, waits, and ends it.
-func (r *runner) play(s *fault.Stage, f fault.Fault) {
+// play begins a fault, waits, and ends it. It returns its number.
+func (r *runner) play(s *fault.Stage, f fault.Fault) int {
 	n := int(r.faults.Add(1))
 	e := history.Event{Kind: history.Fault, Op: f.Name, N: n, Loses: f.Loses != nil && f.Loses(r.World), Mixes: r.Mixes}
 	play := f.All
@@ -239,13 +237,12 @@ func (r *runner) play(s *fault.Stage, f fault.Fault) {
 		c := s.Clients[s.IntN(len(s.Clients))]
 		e.Object = fmt.Sprint(c.Number())
 		play = func(s *fault.Stage) fault.Begun { return f.Client(s, c) }
+	} else {
+		s.Start() // one may have died of the last fault
 	}
 	e.ID = e.Object
 	if f.Harmless {
 		e.Object = "0" // no lease of a worker may be lost by it
-	}
-	if f.All != nil {
-		s.Start() // one may have died of the last fault
 	}
 	r.event(e)
 	b := play(s)
@@ -255,6 +252,7 @@ func (r *runner) play(s *fault.Stage, f fault.Fault) {
 		b.End()
 	}
 	r.event(history.Event{Kind: history.Heal, Op: f.Name, N: n})
+	return n
 }
 
 // goesOn waits until workers succeed again.
@@ -262,7 +260,7 @@ func (r *runner) goesOn() error {
 	told := r.counter.Told()
 	for end := time.Now().Add(r.patience()); r.counter.Told() < told+int64(r.Workers*5); {
 		if time.Now().After(end) {
-			return fmt.Errorf("nothing has succeeded for %v after the last fault", r.patience())
+			return fmt.Errorf("nothing has succeeded for %v", r.patience())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -288,7 +286,7 @@ func (r *runner) end() {
 
 // finish looks what they have left.
 func (r *runner) finish() {
-	counts, err := worker.CountEffects(filepath.Join(r.Dir, worker.Database))
+	counts, err := r.effects.Counts()
 	if err != nil {
 		r.left("effects", "%v", err)
 	}
@@ -328,10 +326,10 @@ func (r *runner) visit(ctx context.Context, url string) error {
 		return err
 	}
 	defer c.Close()
-	if err := r.empty(ctx, c); err != nil || !r.Cells || url == r.other {
+	if err := r.empty(ctx, c); err != nil || !r.Rich || url == r.other {
 		return err
 	}
-	return r.forget(ctx, c)
+	return forget(ctx, c)
 }
 
 // empty waits until no lock has a holder or a waiter, which takes a TTL or two if some were killed.
@@ -355,8 +353,8 @@ func (r *runner) empty(ctx context.Context, c *interlock.Client) error {
 	}
 }
 
-// forget removes values, latches and numbers of permits, which are there to stay.
-func (r *runner) forget(ctx context.Context, c *interlock.Client) error {
+// forget removes values and latches, which are there to stay.
+func forget(ctx context.Context, c *interlock.Client) error {
 	for st, err := range c.Admin().Stored(ctx, "") {
 		if err != nil {
 			return err
@@ -366,18 +364,8 @@ func (r *runner) forget(ctx context.Context, c *interlock.Client) error {
 			err = c.Latch(st.Name).Reset(ctx)
 		case strings.HasPrefix(st.Name, "value/"):
 			v := interlock.NewValue[string](c, st.Name)
-			var s interlock.Snapshot[string]
-			if s, err = v.Get(ctx); err == nil {
-				err = v.Delete(ctx, s.Version)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for q, err := range c.Admin().Queues(ctx, "") {
-		if err == nil && q.PermitsSet {
-			err = c.Admin().UnsetPermits(ctx, q.Name)
+			s, failed := v.Get(ctx)
+			err = errors.Join(failed, v.Delete(ctx, s.Version))
 		}
 		if err != nil {
 			return err
@@ -387,21 +375,12 @@ func (r *runner) forget(ctx context.Context, c *interlock.Client) error {
 }
 
 func (r *runner) judge() (*Report, error) {
-	events, err := history.Read(r.Dir)
-	if err != nil {
-		return nil, err
-	}
-	result := check.Check(events, check.Options{TTL: r.TTL, Patience: r.patience()})
-	about := ""
-	for _, k := range world.Kinds() {
-		if k.Name == r.Backend {
-			about = k.About
-		}
-	}
 	report := &Report{
-		Backend: r.Backend, About: about, Seed: r.Seed, For: r.For, TTL: r.TTL, Patience: r.patience(),
-		Dir: r.Dir, Result: result,
+		Backend: r.Backend, About: r.About, Seed: r.Seed, For: r.For, TTL: r.TTL, Patience: r.patience(), Dir: r.Dir,
 		Command: r.command(),
+	}
+	if err := report.judge(); err != nil {
+		return nil, err
 	}
 	text, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
@@ -413,33 +392,33 @@ func (r *runner) judge() (*Report, error) {
 const reportFile = "report.json"
 
 // Again judges the history of a run again.
-func Again(dir string) (*Report, []history.Event, error) {
+func Again(dir string) (*Report, error) {
 	text, err := os.ReadFile(filepath.Join(dir, reportFile))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var r Report
 	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	events, err := history.Read(dir)
-	if err != nil {
-		return nil, nil, err
+	r.Dir = dir // it may have been moved
+	return &r, r.judge()
+}
+
+func (r *Report) judge() (err error) {
+	if r.Events, err = history.Read(r.Dir); err == nil {
+		r.Result = check.Check(r.Events, check.Options{TTL: r.TTL, Patience: r.Patience})
 	}
-	r.Result = check.Check(events, check.Options{TTL: r.TTL, Patience: r.Patience})
-	return &r, events, nil
+	return err
 }
 
 func (r *runner) command() string {
 	text := fmt.Sprintf("make lab LAB='run -backend %s -for %v -seed %d", r.Backend, r.For, r.Seed)
-	if len(r.Workloads) > 0 {
-		text += " -workload " + strings.Join(r.Workloads, ",")
-	}
-	if r.Library != "" {
-		text += " -library " + r.Library
-	}
-	if len(r.Faults) > 0 {
-		text += " -faults " + strings.Join(r.Faults, ",")
+	for _, f := range [][]string{{"workload", strings.Join(r.Workloads, ",")}, {"library", r.Library},
+		{"faults", strings.Join(r.Faults, ",")}} {
+		if f[1] != "" {
+			text += " -" + f[0] + " " + f[1]
+		}
 	}
 	return text + "'"
 }

@@ -72,7 +72,7 @@ func TestABrokenDriverIsCaught(t *testing.T) {
 		t.Fatalf("tokens that are counted in memory: %+v", r.Violations)
 	}
 	path := filepath.Join(r.Dir, "report.html")
-	if err := report.Page(path, r.Dir); err != nil {
+	if err := report.Page(path, r); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)

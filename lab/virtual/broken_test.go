@@ -17,7 +17,7 @@ func TestBrokenDriversAreCaught(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			for seed := range uint64(20) {
 				r := virtual.Run(t, virtual.Options{Seed: seed, For: 10 * time.Minute, Think: 3 * time.Second,
-					Decide: 500 * time.Millisecond, Break: b.Wrap, Workloads: worker.Choose([]string{b.Workload})})
+					Decide: 500 * time.Millisecond, Break: b.Wrap, Workloads: worker.Choose([]string{b.Workload}, true)})
 				if slices.ContainsFunc(r.Violations, func(v check.Violation) bool { return v.Promise == b.Caught }) {
 					t.Logf("seed %d: %d violations, the first: %+v", seed, len(r.Violations), r.Violations[0])
 					return

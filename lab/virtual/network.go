@@ -119,16 +119,14 @@ func (s *session) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, er
 
 func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
 	_, err := over(s.n, ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.Session.Leave(ctx, t,
-			clean)
+		return struct{}{}, s.Session.Leave(ctx, t, clean)
 	})
 	return err
 }
 
 func (s *session) Renew(ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 	all, err := over(s.n, ctx, func(ctx context.Context) ([]driver.Renewed, error) {
-		return s.Session.Renew(ctx,
-			known)
+		return s.Session.Renew(ctx, known)
 	})
 	for i := range all {
 		all[i].Proof = s.n.local(all[i].Proof)

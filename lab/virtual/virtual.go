@@ -26,10 +26,9 @@ type Options struct {
 	Seed      uint64
 	For       time.Duration // simulated
 	Workloads []worker.Workload
-	Think     time.Duration // between two operations of a goroutine, at most
+	Think     time.Duration // between two operations of a goroutine, at most; not 0
 	Break     func(driver.Driver) driver.Driver
 	Decide    time.Duration // see check.Options
-	Quiet     bool          // no faults
 }
 
 const (
@@ -101,10 +100,9 @@ func simulate(t *testing.T, o Options) []history.Event {
 		all[i] = c
 		for g := range goroutines {
 			e := &worker.Env{
-				Client: opened, Resource: counters, Log: log, Rand: rand.New(rand.NewPCG(o.Seed,
-					uint64(1000+numbers*goroutines+g))),
-				TTL: ttl, Epoch: 30 * max(o.Think,
-					100*time.Millisecond), Think: o.Think, Long: 20, Worker: numbers, G: g + 1, Now: now,
+				Client: opened, Resource: counters, Log: log,
+				Rand: rand.New(rand.NewPCG(o.Seed, uint64(1000+numbers*goroutines+g))),
+				TTL:  ttl, Epoch: 30 * o.Think, Think: o.Think, Long: 20, Worker: numbers, G: g + 1, Now: now,
 				Over: func() bool { return over.Load() || c.dead.Load() }, Dead: &c.dead, Stopped: ctx,
 			}
 			working.Go(func() { e.Work(o.Workloads) })
@@ -116,12 +114,8 @@ func simulate(t *testing.T, o Options) []history.Event {
 			t.Fatal(err)
 		}
 	}
-	if o.Quiet {
-		time.Sleep(o.For)
-	} else {
-		if err := disturb(o, all, log, now, start); err != nil {
-			t.Fatal(err)
-		}
+	if err := disturb(o, all, log, now, start); err != nil {
+		t.Fatal(err)
 	}
 	over.Store(true)
 	done := make(chan struct{})
@@ -154,16 +148,15 @@ func disturb(o Options, all []*client, log *history.Log, now func() int64, start
 		f := faults[rnd.IntN(len(faults))]
 		e := history.Event{T: now(), Kind: history.Fault, Op: f.name, Object: fmt.Sprint(c.number), N: n,
 			Loses: f.name == "expire"}
-		if f.play == nil {
-			log.Write(e)
+		log.Write(e)
+		if f.play != nil {
+			f.play(c, rnd)
+		} else {
 			log.Write(history.Event{T: e.T, Kind: history.Killed, Worker: c.number})
 			c.kill()
 			if err := start(i); err != nil {
 				return err
 			}
-		} else {
-			log.Write(e)
-			f.play(c, rnd)
 		}
 		e.T, e.Kind = now(), history.Heal
 		log.Write(e)
@@ -188,11 +181,11 @@ var faults = []struct {
 	{"lost", func(c *client, r *rand.Rand) {
 		for range 1 + r.IntN(5) {
 			method := []string{"", "Join", "Leave", "Renew", "Await", "Swap"}[r.IntN(6)]
-			if k := 1 + r.IntN(3); r.IntN(2) == 0 {
-				c.mem.Faults().After(method, k).Fail()
-			} else {
-				c.mem.Faults().Before(method, k).Fail()
+			at := c.mem.Faults().After
+			if r.IntN(2) == 0 {
+				at = c.mem.Faults().Before
 			}
+			at(method, 1+r.IntN(3)).Fail()
 		}
 		dwell(r)
 		c.mem.Faults().Clear()

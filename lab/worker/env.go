@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,11 +17,7 @@ import (
 )
 
 // Resource is what locks protect. It serves all workers, and is disturbed by no fault.
-type Resource interface {
-	Read(Ask, *Answer) error
-	Write(Ask, *Answer) error    // of a Value that was made of Base
-	Progress(Ask, *Answer) error // tells that an operation has succeeded
-}
+type Resource interface{ Do(Ask, *Answer) error }
 
 // Env is what one goroutine works with.
 type Env struct {
@@ -44,7 +41,6 @@ type Env struct {
 
 	n       int
 	told    int64
-	began   int64
 	Stopped context.Context // ends when the run is over: what still waits then gives up
 }
 
@@ -58,8 +54,7 @@ type Workload struct {
 	Name  string
 	About string
 	Step  func(e *Env)
-	Cells bool // it needs values, latches or barriers
-	Units bool // it needs semaphores
+	Rich  bool // it needs values, latches, barriers or semaphores
 }
 
 // event fills in who writes, and when.
@@ -80,9 +75,6 @@ func (e *Env) Write(ev history.Event) {
 
 // name is one of the objects of a kind of work: one that all want for the whole run, or one of a short time.
 func (e *Env) name(work string) string {
-	if e.began == 0 {
-		e.began = e.Now()
-	}
 	if e.IntN(3) == 0 {
 		return work + "/all"
 	}
@@ -93,7 +85,7 @@ func (e *Env) name(work string) string {
 func (e *Env) progress() {
 	if now := e.Now(); now-e.told > int64(5*time.Millisecond) {
 		e.told = now
-		_ = e.Progress(Ask{}, &Answer{})
+		_ = e.Do(Ask{}, &Answer{})
 	}
 }
 
@@ -108,31 +100,23 @@ func (e *Env) wait() (context.Context, context.CancelFunc) {
 // A grant is a lease whose history is written down.
 type grant struct {
 	*interlock.Lease
-	e     *Env
-	n     int
-	name  string
-	units int64
-	lost  atomic.Bool
+	e    *Env
+	n    int
+	name string
+	lost atomic.Bool
 }
 
 // acquire acquires. Without a grant it was not to be had.
 func (e *Env) acquire(l *interlock.Lock, name string, units, capacity int64) *grant {
 	ctx, cancel := e.wait()
 	defer cancel()
-	return e.acquireIn(ctx, l, name, units, capacity)
-}
-
-func (e *Env) acquireIn(ctx context.Context, l *interlock.Lock, name string, units, capacity int64) *grant {
 	e.n++
 	e.event(history.Event{Kind: history.Invoke, Op: "acquire", Object: name, Units: units, Cap: capacity})
-	try := e.IntN(6) == 0
-	var lease *interlock.Lease
-	var err error
-	if try {
-		lease, err = l.TryAcquire(ctx)
-	} else {
-		lease, err = l.Acquire(ctx)
+	acquire := l.Acquire
+	if e.IntN(6) == 0 {
+		acquire = l.TryAcquire
 	}
+	lease, err := acquire(ctx)
 	return e.granted(lease, err, name, units, capacity)
 }
 
@@ -141,13 +125,11 @@ func (e *Env) granted(lease *interlock.Lease, err error, name string, units, cap
 	now := e.Now()
 	if err == nil && lease.Err() != nil {
 		_ = lease.Release()
-		err = errors.New("it had ended before it could be used")
+		err = errEnded
 	}
 	if err != nil {
 		e.event(history.Event{T: now, Kind: history.Failed, Op: "acquire", Object: name, Err: short(err)})
-		if !expected(err) {
-			e.event(history.Event{T: now, Kind: history.Note, Op: "unexpected", Object: name, Err: err.Error()})
-		}
+		e.note(name, err)
 		return nil
 	}
 	e.event(history.Event{
@@ -155,7 +137,7 @@ func (e *Env) granted(lease *interlock.Lease, err error, name string, units, cap
 		Token: lease.Token(), ID: lease.ID(),
 	})
 	e.progress()
-	return &grant{Lease: lease, e: e, n: e.n, name: name, units: units}
+	return &grant{Lease: lease, e: e, n: e.n, name: name}
 }
 
 // event writes an event of the grant, also if the goroutine has begun another operation since.
@@ -219,18 +201,13 @@ func (g *grant) change(units int64, call func(context.Context) error) {
 	g.event(history.Event{T: now, Kind: history.Change, Units: units, Alive: alive})
 	ctx, cancel := context.WithTimeout(g.e.Stopped, 2*g.e.TTL)
 	defer cancel()
-	ev := history.Event{Kind: history.Changed}
-	if err := call(ctx); err != nil {
-		ev.Err = short(err)
-	}
-	g.event(ev)
-	g.units = units
+	g.event(history.Event{Kind: history.Changed, Err: short(call(ctx))})
 }
 
 // end releases.
 func (g *grant) end() {
 	g.releases()
-	g.released(g.Release())
+	g.event(history.Event{Kind: history.Ended, Err: short(g.Release())})
 }
 
 // releases writes down that the release begins.
@@ -243,15 +220,6 @@ func (g *grant) releases() {
 	}
 }
 
-// released writes down what it has returned.
-func (g *grant) released(err error) {
-	ev := history.Event{Kind: history.Ended}
-	if err != nil {
-		ev.Err = short(err)
-	}
-	g.event(ev)
-}
-
 // call is an operation without a grant: f returns what its OK event says. An error that says nothing of the effect is
 // Unknown if the call may change something.
 func (e *Env) call(ev history.Event, changes bool, f func(context.Context) (history.Event, error)) bool {
@@ -261,43 +229,40 @@ func (e *Env) call(ev history.Event, changes bool, f func(context.Context) (hist
 	ctx, cancel := e.wait()
 	defer cancel()
 	out, err := f(ctx)
-	out.T, out.Op, out.Object, out.Cap, out.Kind = 0, ev.Op, ev.Object, ev.Cap, history.OK
-	if err != nil {
-		out.Err = short(err)
-		switch {
-		case !changes || errors.Is(err, interlock.ErrConflict) || errors.Is(err, interlock.ErrInvalid) ||
-			errors.Is(err, errNothing):
-			out.Kind = history.Failed
-		default:
-			out.Kind = history.Unknown
-		}
+	out.Op, out.Object, out.Cap, out.Err, out.Kind = ev.Op, ev.Object, ev.Cap, short(err), history.OK
+	switch {
+	case err == nil:
+	case !changes || is(err, interlock.ErrConflict, interlock.ErrInvalid, errNothing):
+		out.Kind = history.Failed
+	default:
+		out.Kind = history.Unknown
 	}
 	e.event(out)
 	if err == nil {
 		e.progress()
-	} else if !expected(err) {
-		e.event(history.Event{Kind: history.Note, Op: "unexpected", Object: ev.Object, Err: err.Error()})
 	}
+	e.note(ev.Object, err)
 	return err == nil
 }
 
-var errNothing = errors.New("nothing was changed")
+var errNothing, errEnded = errors.New("nothing was changed"), errors.New("it had ended before it could be used")
 
-// expected says whether faults, and what others do, explain an error.
-func expected(err error) bool {
-	for _, e := range []error{
-		interlock.ErrBusy, interlock.ErrLost, interlock.ErrUnavailable, interlock.ErrConflict, interlock.ErrClosed,
-		interlock.ErrMismatch,
-		context.Canceled, context.DeadlineExceeded, errNothing,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
+// note writes down an error that neither faults nor what others do explain.
+func (e *Env) note(object string, err error) {
+	if err != nil && !is(err, interlock.ErrBusy, interlock.ErrLost, interlock.ErrUnavailable, interlock.ErrConflict,
+		interlock.ErrClosed, interlock.ErrMismatch, context.Canceled, context.DeadlineExceeded, errNothing) {
+		e.event(history.Event{Kind: history.Note, Op: "unexpected", Object: object, Err: err.Error()})
 	}
-	return false
+}
+
+func is(err error, any ...error) bool {
+	return slices.ContainsFunc(any, func(target error) bool { return errors.Is(err, target) })
 }
 
 func short(err error) string {
+	if err == nil {
+		return ""
+	}
 	text := []rune(err.Error())
 	return string(text[:min(len(text), 160)])
 }

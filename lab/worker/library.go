@@ -14,46 +14,41 @@ import (
 	"github.com/interlock-go/interlock/lab/history"
 )
 
+// acquire acquires a lock of others, and returns what releases it.
+type acquire = func(ctx context.Context, name string) (release func() error, err error)
+
 // Libraries are locks of others, used as their documentation shows it: what the lab finds in them shows that it finds
-// things. Each returns what releases the lock.
-var Libraries = map[string]func(url string, ttl time.Duration) func(ctx context.Context, name string) (func() error,
-	error){
-	"redislock": func(url string, ttl time.Duration) func(context.Context, string) (func() error, error) {
-		locks := redislock.New(goRedis(url))
+// things.
+var Libraries = map[string]func(c *redis.Client, ttl time.Duration) acquire{
+	"redislock": func(c *redis.Client, ttl time.Duration) acquire {
+		locks := redislock.New(c)
+		retry := &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)}
 		return func(ctx context.Context, name string) (func() error, error) {
-			retry := redislock.LinearBackoff(10 * time.Millisecond)
-			l, err := locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: retry})
-			if err != nil {
-				return nil, err
-			}
-			return func() error { return l.Release(context.Background()) }, nil
+			l, err := locks.Obtain(ctx, name, ttl, retry)
+			return func() error { return l.Release(context.Background()) }, err
 		}
 	},
-	"redsync": func(url string, ttl time.Duration) func(context.Context, string) (func() error, error) {
-		locks := redsync.New(goredis.NewPool(goRedis(url)))
+	"redsync": func(c *redis.Client, ttl time.Duration) acquire {
+		locks := redsync.New(goredis.NewPool(c))
 		return func(ctx context.Context, name string) (func() error, error) {
 			m := locks.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1000),
 				redsync.WithRetryDelay(10*time.Millisecond))
-			if err := m.LockContext(ctx); err != nil {
-				return nil, err
-			}
-			return func() error {
+			release := func() error {
 				ok, err := m.Unlock()
 				if !ok && err == nil {
 					err = errors.New("it was not held any more")
 				}
 				return err
-			}, nil
+			}
+			return release, m.LockContext(ctx)
 		}
 	},
 }
 
-func goRedis(url string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(url, "redis://")})
-}
-
 // libraryMutex holds a lock of a library, and believes in it until it releases it: there is nothing that would tell.
-func libraryMutex(acquire func(context.Context, string) (func() error, error)) Workload {
+func libraryMutex(library, url string, ttl time.Duration) Workload {
+	client := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(url, "redis://")})
+	acquire := Libraries[library](client, ttl)
 	return Workload{Name: "mutex", Step: func(e *Env) {
 		name := e.name("mutex")
 		e.n++
@@ -71,10 +66,6 @@ func libraryMutex(acquire func(context.Context, string) (func() error, error)) W
 			time.Sleep(time.Duration(e.Int64N(3 * int64(e.TTL) / 2)))
 		}
 		e.event(history.Event{Kind: history.Release, Object: name, Alive: true})
-		ended := history.Event{Kind: history.Ended, Object: name}
-		if err := release(); err != nil {
-			ended.Err = short(err)
-		}
-		e.event(ended)
+		e.event(history.Event{Kind: history.Ended, Object: name, Err: short(release())})
 	}}
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/rpc"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,14 +27,15 @@ import (
 // Variable is the environment variable that makes a process a worker: it has a Task, in JSON.
 const Variable = "INTERLOCK_LAB_WORKER"
 
-// Task is what a worker process does. It begins when it is started, writes "ready" to its standard output, and goes on
-// until its standard input says "end", or ends.
+// Task is what a worker process does. It begins when it is started, and goes on until its standard input says "over", or
+// ends.
 type Task struct {
 	Worker     int
 	URL, Other string
 	Seed       uint64
 	Goroutines int
 	Workloads  []string
+	Rich       bool // see world.World
 	TTL        time.Duration
 	Dir        string // of the histories and the resource's socket
 	Mixes      bool   // see Env
@@ -56,115 +57,87 @@ func Main() {
 		return
 	}
 	var t Task
-	err := json.Unmarshal([]byte(text), &t)
-	if err == nil {
-		err = t.run()
-	}
+	must(json.Unmarshal([]byte(text), &t))
+	t.run()
+	os.Exit(0)
+}
+
+// must ends the process if there is an error.
+func must(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }
 
-// Choose returns the workloads of these names; of none all.
-func Choose(names []string) (chosen []Workload) {
+// Choose returns the workloads of these names, of none all, that a backend can do.
+func Choose(names []string, rich bool) (chosen []Workload) {
 	for _, w := range All {
-		if len(names) == 0 || slices.Contains(names, w.Name) {
+		if (len(names) == 0 || slices.Contains(names, w.Name)) && (rich || !w.Rich) {
 			chosen = append(chosen, w)
 		}
 	}
 	return chosen
 }
 
-func (t *Task) run() error {
+func (t *Task) run() {
 	log, err := history.Create(filepath.Join(t.Dir, fmt.Sprintf("worker-%d.jsonl", t.Worker)))
-	if err != nil {
-		return err
-	}
+	must(err)
 	resource, err := rpc.Dial("unix", filepath.Join(t.Dir, Socket))
-	if err != nil {
-		return err
-	}
+	must(err)
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	db, err := OpenEffects(ctx, filepath.Join(t.Dir, Database))
-	if err != nil {
-		return err
-	}
+	must(err)
 	var over atomic.Bool
-	hangUp := make(chan struct{})
-	go t.obey(&over, end, hangUp)
-	client, err := t.open(ctx, t.URL)
-	if err != nil {
-		return err
-	}
+	go obey(&over)
+	client := t.open(ctx, t.URL)
+	other := t.open(ctx, t.Other)
 	if d, ok := client.Driver().(interface{ Repeat() }); ok && t.Repeats {
 		d.Repeat()
 	}
-	other := client
-	if t.Other != "" {
-		if other, err = t.open(ctx, t.Other); err != nil {
-			return err
-		}
-	}
 	go t.watch(ctx, log, remote{resource})
-	workloads := Choose(t.Workloads)
-	if open := Libraries[t.Library]; open != nil {
-		workloads = []Workload{libraryMutex(open(t.URL, t.TTL))}
+	workloads := Choose(t.Workloads, t.Rich)
+	if t.Library != "" {
+		workloads = []Workload{libraryMutex(t.Library, t.URL, t.TTL)}
 	}
-	fmt.Println("ready")
 	var all sync.WaitGroup
 	for g := range t.Goroutines {
 		e := &Env{
-			Client: client, Other: other, DB: db, Resource: remote{resource}, Log: log, Rand: rand.New(rand.NewPCG(t.Seed,
-				uint64(t.Worker<<8+g))),
-			TTL: t.TTL, Epoch: 3 * time.Second, Worker: t.Worker, G: g + 1, Now: history.Now, Over: over.Load,
-			Stopped: ctx, Mixes: t.Mixes,
+			Client: client, Other: other, DB: db, Resource: remote{resource}, Log: log,
+			Rand: rand.New(rand.NewPCG(t.Seed, uint64(t.Worker<<8+g))), TTL: t.TTL, Epoch: 3 * time.Second,
+			Worker: t.Worker, G: g + 1, Now: history.Now, Over: over.Load, Stopped: ctx, Mixes: t.Mixes,
 		}
 		all.Go(func() { e.Work(workloads) })
 	}
 	all.Wait()
-	err = client.Close()
-	if other != client {
-		err = other.Close()
-	}
-	if err != nil {
+	if err := errors.Join(client.Close(), other.Close()); err != nil {
 		log.Write(history.Event{T: history.Now(), Worker: t.Worker, Kind: history.Note, Op: "close", Err: err.Error()})
 	}
-	return nil
 }
 
 // open tries until it succeeds: the backend may be disturbed just now.
-func (t *Task) open(ctx context.Context, url string) (*interlock.Client, error) {
-	for {
-		c, err := interlock.Open(ctx, url, interlock.TTL(t.TTL), interlock.Owner(fmt.Sprintf("worker %d", t.Worker)))
-		if i := slices.IndexFunc(broken.All, func(b broken.Break) bool { return b.Name == t.Broken }); err == nil &&
-			i >= 0 {
-			c, err = interlock.New(ctx, broken.All[i].Wrap(c.Driver()), interlock.TTL(t.TTL))
+func (t *Task) open(ctx context.Context, url string) *interlock.Client {
+	for ; ; time.Sleep(50 * time.Millisecond) {
+		c, err := interlock.Open(ctx, url, interlock.TTL(t.TTL), interlock.Owner(fmt.Sprint("worker ", t.Worker)))
+		if wrap := broken.Named(t.Broken); err == nil && wrap != nil {
+			c, err = interlock.New(ctx, wrap(c.Driver()), interlock.TTL(t.TTL))
 		}
-		if err == nil || ctx.Err() != nil {
-			return c, err
+		if err == nil {
+			return c
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// obey follows the words of the lab.
-func (t *Task) obey(over *atomic.Bool, end func(), hangUp chan struct{}) {
+// obey follows the words of the lab: "over", or "busy" and for how long.
+func obey(over *atomic.Bool) {
 	for words := bufio.NewScanner(os.Stdin); words.Scan(); {
-		var n int
-		switch text := words.Text(); {
-		case text == "over":
+		var n time.Duration
+		if _, err := fmt.Sscanf(words.Text(), "busy %d", &n); err != nil {
 			over.Store(true)
-		case text == "end":
-			end()
-		case strings.HasPrefix(text, "busy "):
-			if _, err := fmt.Sscanf(text, "busy %d", &n); err == nil {
-				for range 8 {
-					go spin(time.Duration(n))
-				}
-			}
+		}
+		for range 8 {
+			go spin(n)
 		}
 	}
 	os.Exit(2) // the lab has ended
@@ -192,23 +165,22 @@ func (t *Task) watch(ctx context.Context, log *history.Log, echo Resource) {
 		time.Sleep(every)
 		note(from, every)
 		from = history.Now()
-		_ = echo.Progress(Ask{}, &Answer{})
+		_ = echo.Do(Ask{}, &Answer{})
 		note(from, 0)
 	}
 }
 
-// sqlEffects are rows of a SQLite file.
-type sqlEffects struct {
+// SQLEffects are rows of a SQLite file.
+type SQLEffects struct {
 	db    *sql.DB
 	table *once.Table
 	count atomic.Int64
 }
 
 // OpenEffects opens the file of what takes effect once.
-func OpenEffects(ctx context.Context, path string) (Effects, error) {
-	db, err := sql.Open("sqlite",
-		"file:"+path+"?_pragma=busy_timeout(10000)"+
-			"&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_txlock=immediate")
+func OpenEffects(ctx context.Context, path string) (*SQLEffects, error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"+
+		"&_pragma=synchronous(OFF)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}
@@ -221,10 +193,10 @@ func OpenEffects(ctx context.Context, path string) (Effects, error) {
 		return nil, err
 	}
 	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS effects (key TEXT)")
-	return &sqlEffects{db: db, table: table}, err
+	return &SQLEffects{db: db, table: table}, err
 }
 
-func (s *sqlEffects) Once(ctx context.Context, key string) (string, error) {
+func (s *SQLEffects) Once(ctx context.Context, key string) (string, error) {
 	result, _, err := s.table.Run(ctx, s.db, 10, key, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES (?)", key); err != nil {
 			return nil, err
@@ -234,14 +206,9 @@ func (s *sqlEffects) Once(ctx context.Context, key string) (string, error) {
 	return string(result), err
 }
 
-// CountEffects says how often the work of each key has taken effect.
-func CountEffects(path string) (counts map[string]int, err error) {
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	rows, err := db.Query("SELECT key, count(*) FROM effects GROUP BY key")
+// Counts says how often the work of each key has taken effect.
+func (s *SQLEffects) Counts() (counts map[string]int, err error) {
+	rows, err := s.db.Query("SELECT key, count(*) FROM effects GROUP BY key")
 	if err != nil {
 		return nil, err
 	}
@@ -249,20 +216,8 @@ func CountEffects(path string) (counts map[string]int, err error) {
 	for counts = map[string]int{}; rows.Next(); {
 		var key string
 		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, rows.Scan(&key, &n))
 		counts[key] = n
 	}
-	return counts, rows.Err()
-}
-
-// Names names the workloads that a backend can do, of these or of all.
-func Names(chosen []string, cells, units bool) (names []string) {
-	for _, w := range Choose(chosen) {
-		if (cells || !w.Cells) && (units || !w.Units) {
-			names = append(names, w.Name)
-		}
-	}
-	return names
+	return counts, errors.Join(err, rows.Err())
 }

@@ -30,7 +30,8 @@ func (c *Counters) Told() int64 { return c.told.Load() }
 // An Ask is what a worker wants of a value.
 type Ask struct {
 	Key         history.Key
-	Object      string
+	Object      string // "": it tells that an operation has succeeded
+	Write       bool   // of a Value that was made of Base
 	Token       uint64 // 0: none; another one keeps smaller ones out from then on
 	Base, Value uint64
 }
@@ -41,52 +42,45 @@ type Answer struct {
 	Taken bool
 }
 
-// Progress implements Resource.
-func (c *Counters) Progress(Ask, *Answer) error { c.told.Add(1); return nil }
-
-// Read implements Resource.
-func (c *Counters) Read(q Ask, a *Answer) (err error) {
-	a.Taken, err = c.checked(q.Object, q.Token, func() { a.Value = c.values[q.Object] })
-	return err
-}
-
-// Write implements Resource.
-func (c *Counters) Write(q Ask, a *Answer) (err error) {
-	e := history.Event{
-		Worker: q.Key.Worker, G: q.Key.G, N: q.Key.N, Object: q.Object, Token: q.Token, Value: fmt.Sprint(q.Value),
-		Ver: q.Base, Kind: history.Refuse,
-	}
-	a.Taken, err = c.checked(q.Object, q.Token, func() {
-		e.T, e.Kind = c.Now(), history.Accept
-		if c.values == nil {
-			c.values = map[string]uint64{}
-		}
-		c.values[q.Object] = q.Value
-		c.Log.Write(e)
-	})
-	if !a.Taken {
-		e.T = c.Now()
-		c.Log.Write(e)
-	}
-	return err
-}
-
-// checked does something if the token is not too old.
-func (c *Counters) checked(object string, token uint64, do func()) (taken bool, err error) {
-	f := func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		do()
+// Do implements Resource.
+func (c *Counters) Do(q Ask, a *Answer) (err error) {
+	if q.Object == "" {
+		c.told.Add(1)
 		return nil
 	}
-	if token == 0 {
-		return true, f()
+	do := func() error { a.Value, a.Taken = c.take(q), true; return nil }
+	if q.Token == 0 {
+		return do()
 	}
-	err = c.fences.Do(context.Background(), object, fence.Token(token), f)
-	if errors.Is(err, fence.ErrStale) {
-		return false, nil
+	err = c.fences.Do(context.Background(), q.Object, fence.Token(q.Token), do)
+	if !errors.Is(err, fence.ErrStale) {
+		return err
 	}
-	return err == nil, err
+	if q.Write {
+		c.write(q, history.Refuse)
+	}
+	return nil
+}
+
+// take does what is asked for.
+func (c *Counters) take(q Ask) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.values == nil {
+		c.values = map[string]uint64{}
+	}
+	if q.Write {
+		c.values[q.Object] = q.Value
+		c.write(q, history.Accept)
+	}
+	return c.values[q.Object]
+}
+
+func (c *Counters) write(q Ask, kind string) {
+	c.Log.Write(history.Event{
+		T: c.Now(), Worker: q.Key.Worker, G: q.Key.G, N: q.Key.N, Kind: kind, Object: q.Object, Token: q.Token,
+		Value: fmt.Sprint(q.Value), Ver: q.Base,
+	})
 }
 
 // Serve answers workers, until the listener is closed.
@@ -105,6 +99,4 @@ func (c *Counters) Serve(l net.Listener) {
 // A remote is the Resource of the lab, over a socket.
 type remote struct{ *rpc.Client }
 
-func (r remote) Read(q Ask, a *Answer) error     { return r.Call("Resource.Read", q, a) }
-func (r remote) Write(q Ask, a *Answer) error    { return r.Call("Resource.Write", q, a) }
-func (r remote) Progress(q Ask, a *Answer) error { return r.Call("Resource.Progress", q, a) }
+func (r remote) Do(q Ask, a *Answer) error { return r.Call("Resource.Do", q, a) }

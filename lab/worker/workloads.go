@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,17 +17,17 @@ var All = []Workload{
 	{Name: "mutex", About: "a mutex, with all options in turn", Step: mutex},
 	{Name: "reentrant", About: "a mutex that its holder acquires again", Step: reentrant},
 	{Name: "rw", About: "readers, writers, and writers that become readers", Step: readersAndWriters},
-	{Name: "semaphore", About: "permits, of which some are given back early", Step: semaphore, Units: true},
-	{Name: "resized", About: "permits whose number changes", Step: resized, Units: true, Cells: true},
+	{Name: "semaphore", About: "permits, of which some are given back early", Step: semaphore, Rich: true},
+	{Name: "resized", About: "permits whose number changes", Step: resized, Rich: true},
 	{Name: "fair", About: "a mutex in strict order, whose queue is watched", Step: fair},
 	{Name: "election", About: "one of all leads", Step: election},
 	{Name: "multi", About: "two locks as one, on two backends if there are two", Step: multi},
 	{Name: "fenced", About: "a counter at a resource that checks tokens", Step: fenced},
 	{Name: "unfenced", About: "the same without tokens: processes that stand still may lose updates", Step: unfenced},
 	{Name: "once", About: "work that takes effect once for each key", Step: oncePerKey},
-	{Name: "latch", About: "a latch that several count down", Step: latch, Cells: true},
-	{Name: "barrier", About: "a double barrier", Step: barrier, Cells: true},
-	{Name: "value", About: "compare and swap of a value", Step: value, Cells: true},
+	{Name: "latch", About: "a latch that several count down", Step: latch, Rich: true},
+	{Name: "barrier", About: "a double barrier", Step: barrier, Rich: true},
+	{Name: "value", About: "compare and swap of a value", Step: value, Rich: true},
 }
 
 func (e *Env) options() []interlock.Option {
@@ -157,23 +158,18 @@ func election(e *Env) {
 
 // multi acquires two locks as one. Each part has a history of its own.
 func multi(e *Env) {
-	other := e.Other
-	if other == nil {
-		other = e.Client
-	}
-	a, b := "multi/a", "multi/b"
-	locks := []*interlock.Lock{e.Client.Mutex(a), other.Mutex(b)}
+	names := []string{"multi/a", "multi/b"}
+	locks := []*interlock.Lock{e.Client.Mutex(names[0]), cmp.Or(e.Other, e.Client).Mutex(names[1])}
 	if e.IntN(2) == 0 {
-		locks[0], locks[1] = locks[1], locks[0]
+		slices.Reverse(locks)
 	}
 	ctx, cancel := e.wait()
 	defer cancel()
-	// Two grants are written down for one call.
-	e.n++
-	first := e.n
-	e.event(history.Event{Kind: history.Invoke, Op: "acquire", Object: a, Units: 1, Cap: 1})
-	e.n++
-	e.event(history.Event{Kind: history.Invoke, Op: "acquire", Object: b, Units: 1, Cap: 1})
+	first := e.n + 1 // two grants are written down for one call
+	for _, name := range names {
+		e.n++
+		e.event(history.Event{Kind: history.Invoke, Op: "acquire", Object: name, Units: 1, Cap: 1})
+	}
 	lease, err := interlock.All(locks...).Acquire(ctx)
 	parts := map[string]*interlock.Lease{}
 	if err == nil {
@@ -181,14 +177,16 @@ func multi(e *Env) {
 			parts[p.Name()] = p
 		}
 	}
-	e.n = first
-	x := e.granted(parts[a], err, a, 1, 1)
-	e.n = first + 1
-	y := e.granted(parts[b], err, b, 1, 1)
+	var all []*grant
+	for i, name := range names {
+		e.n = first + i
+		if g := e.granted(parts[name], err, name, 1, 1); g != nil {
+			all = append(all, g)
+		}
+	}
 	if err != nil {
 		return
 	}
-	all := slices.DeleteFunc([]*grant{x, y}, func(g *grant) bool { return g == nil })
 	for _, g := range all {
 		g.work()
 	}
@@ -197,7 +195,7 @@ func multi(e *Env) {
 	}
 	err = lease.Release()
 	for _, g := range all {
-		g.released(err)
+		g.event(history.Event{Kind: history.Ended, Err: short(err)})
 	}
 }
 
@@ -216,13 +214,13 @@ func (e *Env) count(work string, check bool) {
 	if check {
 		q.Token = g.Token()
 	}
-	if err := e.Read(q, &a); err != nil || !a.Taken {
+	if err := e.Do(q, &a); err != nil || !a.Taken {
 		return
 	}
 	g.work()
 	if g.Err() == nil || check { // one that checks nothing at the resource looks at its lease
-		q.Base, q.Value = a.Value, a.Value+1
-		_ = e.Resource.Write(q, &a)
+		q.Write, q.Base, q.Value = true, a.Value, a.Value+1
+		_ = e.Do(q, &a)
 	}
 }
 
@@ -247,57 +245,44 @@ func latch(e *Env) {
 	const n = 3
 	name := fmt.Sprintf("latch/%d", e.Now()/int64(e.Epoch/4))
 	l := e.Client.Latch(name)
-	if e.IntN(3) == 0 {
-		ctx, cancel := context.WithTimeout(e.Stopped, e.TTL/20) // perhaps too few come
-		defer cancel()
-		e.n++
-		e.event(history.Event{Kind: history.Invoke, Op: "latch", Object: name, Cap: n})
-		err := l.Wait(ctx)
-		kind := history.OK
-		if err != nil {
-			kind = history.Failed
-		}
-		e.event(history.Event{Kind: kind, Op: "latch", Object: name, Cap: n})
-		return
+	call := func(op string, changes bool, f func(context.Context) error) bool {
+		return e.call(history.Event{Op: op, Object: name, Cap: n}, changes,
+			func(ctx context.Context) (history.Event, error) { return history.Event{}, f(ctx) })
 	}
-	set := e.call(history.Event{Op: "latchset", Object: name}, true, func(ctx context.Context) (history.Event, error) {
-		_, err := l.Set(ctx, n)
-		return history.Event{}, err
-	})
-	if set {
-		e.call(history.Event{Op: "countdown", Object: name, Cap: n}, true,
-			func(ctx context.Context) (history.Event, error) {
-				_, err := l.CountDown(ctx)
-				return history.Event{}, err
-			})
+	if e.IntN(3) == 0 {
+		call("latch", false, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, e.TTL/20) // perhaps too few come
+			defer cancel()
+			return l.Wait(ctx)
+		})
+	} else if call("latchset", true, func(ctx context.Context) error { _, err := l.Set(ctx, n); return err }) {
+		call("countdown", true, func(ctx context.Context) error { _, err := l.CountDown(ctx); return err })
 	}
 }
 
 // barrier enters and leaves a double barrier of two.
 func barrier(e *Env) {
-	const n = 2
-	b := e.Client.DoubleBarrier("barrier/two", n)
-	ctx, cancel := context.WithTimeout(e.Stopped, e.TTL/10) // perhaps no other comes
-	defer cancel()
-	e.n++
-	e.event(history.Event{Kind: history.Invoke, Op: "enter", Object: "barrier/two", Cap: n})
-	lease, err := b.Enter(ctx)
-	if err != nil {
-		kind := history.Failed
-		if deadline, _ := ctx.Deadline(); errors.Is(err, interlock.ErrUnavailable) || errors.Is(err, interlock.ErrLost) ||
-			time.Since(deadline) > 90*time.Millisecond {
-			kind = history.Unknown // after 100 ms its place is given up in the background, also if it was evicted
-		}
-		e.event(history.Event{Kind: kind, Op: "enter", Object: "barrier/two", Err: short(err)})
-		return
-	}
-	e.event(history.Event{Kind: history.OK, Op: "enter", Object: "barrier/two", Cap: n})
-	e.progress()
-	e.call(history.Event{Op: "leave", Object: "barrier/two"}, true, func(context.Context) (history.Event, error) {
-		ctx, cancel := context.WithTimeout(e.Stopped, 2*e.TTL)
+	const name, n = "barrier/two", 2
+	b := e.Client.DoubleBarrier(name, n)
+	var lease *interlock.Lease
+	in := e.call(history.Event{Op: "enter", Object: name, Cap: n}, true, func(context.Context) (out history.Event, err error) {
+		ctx, cancel := context.WithTimeout(e.Stopped, e.TTL/10) // perhaps no other comes
 		defer cancel()
-		return history.Event{}, b.Leave(ctx, lease)
+		lease, err = b.Enter(ctx)
+		// After 100 ms its place is given up in the background, also if it was evicted.
+		if deadline, _ := ctx.Deadline(); err != nil && !is(err, interlock.ErrUnavailable, interlock.ErrLost) &&
+			time.Since(deadline) <= 90*time.Millisecond {
+			err = fmt.Errorf("%w: %w", errNothing, err)
+		}
+		return out, err
 	})
+	if in {
+		e.call(history.Event{Op: "leave", Object: name}, true, func(context.Context) (history.Event, error) {
+			ctx, cancel := context.WithTimeout(e.Stopped, 2*e.TTL)
+			defer cancel()
+			return history.Event{}, b.Leave(ctx, lease)
+		})
+	}
 }
 
 // value changes a value that others change, too.

@@ -258,7 +258,7 @@ func startQuorum(n int) func(*World, testing.TB) {
 		direct, to := w.Direct, w.URL
 		w.Direct = quorum(direct)
 		w.URL = func(c int) string { return quorum(to(c)) }
-		w.Cells, w.Units, w.Mixes = false, false, true
+		w.Rich, w.Mixes = false, true
 	}
 }
 

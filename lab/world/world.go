@@ -35,6 +35,7 @@ type Link struct {
 // A World is a backend.
 type World struct {
 	Name    string
+	About   string
 	TTL     time.Duration
 	URL     func(client int) string
 	Direct  string // for the lab itself
@@ -63,7 +64,7 @@ type World struct {
 	// Left names what the backend has after the last client has gone, and all that lives for a time is over.
 	Left func() []string
 
-	Cells, Units bool // it has values, and semaphores
+	Rich bool // it has values, latches, barriers and semaphores
 
 	// Disk is where the servers, or the files, keep all that they have; nil: not alone on one.
 	Disk *Disk
@@ -107,8 +108,7 @@ func Start(name, dir string, clients int) (w *World, err error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
-	w = &World{Name: name, TTL: 2 * time.Second, Cells: true, Units: true,
-		t: &bench{dir: dir}}
+	w = &World{Name: name, About: kinds[i].About, TTL: 2 * time.Second, Rich: true, t: &bench{dir: dir}}
 	w.delay = make([]*atomic.Int64, clients)
 	for i := range w.delay {
 		w.delay[i] = new(atomic.Int64)
