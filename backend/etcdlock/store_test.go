@@ -278,13 +278,28 @@ func (b *beforeTxn) Txn(ctx context.Context) clientv3.Txn {
 // Promise: a session whose lease has ended before it was used, on a slow cluster, is asked for again by Open.
 func TestASessionThatEndsBeforeItBeginsIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	s := storeTo(t, lent(t))
-	o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: exchange.NewMailbox()}
-	s.kv = &beforeTxn{KV: s.kv, n: 1, do: func() { noError(t, s.revoke(t.Context(), leaseOf(o.ID))) }}
-	_, err := s.Begin(t.Context(), o)
-	if !driver.IsPassing(s.Explain(err)) {
-		t.Errorf("Begin: %v; it must be an error that passes", err)
+	for when, hook := range map[string]func(s *store, end func()){
+		"before its key is made": func(s *store, end func()) { s.kv = &beforeTxn{KV: s.kv, n: 1, do: end} },
+		"before it is looked at": func(s *store, end func()) { s.lease = &beforeLook{s.lease, end} },
+	} {
+		s := storeTo(t, lent(t))
+		o := exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: exchange.NewMailbox()}
+		hook(s, func() { noError(t, s.revoke(t.Context(), leaseOf(o.ID))) })
+		if _, err := s.Begin(t.Context(), o); !driver.IsPassing(s.Explain(err)) {
+			t.Errorf("Begin, whose lease ends %s: %v; it must be an error that passes", when, err)
+		}
 	}
+}
+
+// beforeLook does something before it is asked how long a lease lives on.
+type beforeLook struct {
+	pb.LeaseClient
+	do func()
+}
+
+func (b *beforeLook) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest, opts ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
+	b.do()
+	return b.LeaseClient.LeaseTimeToLive(ctx, r, opts...)
 }
 
 // Promise: what a heartbeat has proven stands, also if the ticket is evicted at the same moment; and a ticket
