@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,35 +59,36 @@ func words(text string) []string {
 func runAll(args []string) error {
 	world.Apart()
 	flags := flag.NewFlagSet("lab run", flag.ExitOnError)
-	backends := flags.String("backend", "", "backends, separated by commas; without it all")
-	workloads := flags.String("workload", "", "workloads; without it all")
-	faults := flags.String("faults", "", "faults; without it all; none")
-	length := flags.Duration("for", time.Minute, "how long faults come, for each backend")
-	library := flags.String("library", "",
+	var o run.Options
+	var backends []string
+	list := func(to *[]string, name, usage string) {
+		flags.Func(name, usage, func(text string) error { *to = words(text); return nil })
+	}
+	list(&backends, "backend", "backends, separated by commas; without it all")
+	list(&o.Workloads, "workload", "workloads; without it all")
+	list(&o.Faults, "faults", "faults; without it all; none")
+	flags.DurationVar(&o.For, "for", time.Minute, "how long faults come, for each backend")
+	flags.StringVar(&o.Library, "library", "",
 		"redislock or redsync: locks of others work on the backend redis, to show what the lab finds")
-	seed := flags.Uint64("seed", 0, "of what is drawn at random; 0: another one each time")
-	workers := flags.Int("workers", 4, "processes that work")
-	goroutines := flags.Int("goroutines", 4, "of each")
+	flags.Uint64Var(&o.Seed, "seed", 0, "of what is drawn at random; 0: another one each time")
+	flags.IntVar(&o.Workers, "workers", 4, "processes that work")
+	flags.IntVar(&o.Goroutines, "goroutines", 4, "of each")
 	page := flags.String("report", "", "file for a page of HTML, which names the backend if there are several")
 	asJSON := flags.Bool("json", false, "write the results as JSON")
 	dir := flags.String("dir", "",
 		"folder for servers and histories; without it a temporary one, which stays if a promise was not kept")
 	_ = flags.Parse(args)
-	switch names := words(*workloads); {
-	case len(worker.Choose(names, true)) < max(len(names), 1):
-		return fmt.Errorf("-workload %s: one is not known: see lab list", *workloads)
-	case *library != "" && worker.Libraries[*library] == nil:
-		return fmt.Errorf("-library %s: redislock and redsync are known", *library)
-	case *library != "" && *backends != "redis":
-		return fmt.Errorf("-library %s works on -backend redis alone", *library)
+	switch {
+	case len(worker.Choose(o.Workloads, true)) < max(len(o.Workloads), 1):
+		return fmt.Errorf("-workload %s: one is not known: see lab list", strings.Join(o.Workloads, ","))
+	case o.Library != "" && (worker.Libraries[o.Library] == nil || !slices.Equal(backends, []string{"redis"})):
+		return fmt.Errorf("-library %s: redislock and redsync are known, on -backend redis", o.Library)
+	case o.Seed == 0:
+		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano()) % 1_000_000
-	}
-	names := words(*backends)
-	if len(names) == 0 {
+	if len(backends) == 0 {
 		for _, k := range world.Kinds() {
-			names = append(names, k.Name)
+			backends = append(backends, k.Name)
 		}
 	}
 	for _, text := range fault.Missing() {
@@ -101,11 +104,9 @@ func runAll(args []string) error {
 	}
 	var all []*run.Report
 	bad := false
-	for _, name := range names {
-		r, err := run.Run(run.Options{
-			Backend: name, Workloads: words(*workloads), Faults: words(*faults), Library: *library, For: *length,
-			Seed: *seed, Workers: *workers, Goroutines: *goroutines, Dir: filepath.Join(base, name),
-		})
+	for _, name := range backends {
+		o.Backend, o.Dir = name, filepath.Join(base, name)
+		r, err := run.Run(o)
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 		if err != nil {
 			return err
@@ -116,14 +117,14 @@ func runAll(args []string) error {
 		}
 		if *page != "" {
 			path := *page
-			if len(names) > 1 {
+			if len(backends) > 1 {
 				path = strings.TrimSuffix(path, ".html") + "-" + name + ".html"
 			}
 			if err := report.Page(path, r); err != nil {
 				return err
 			}
 		}
-		if r.Violated() {
+		if len(r.Violations) > 0 {
 			bad = true
 		} else if *dir == "" {
 			_ = os.RemoveAll(r.Dir)
@@ -189,9 +190,9 @@ func simulate(args []string) error {
 	var mu sync.Mutex
 	var next, done uint64
 	operations, faults, bad := 0, 0, 0
-	sum := func() {
-		fmt.Printf("%d simulated hours in %v: %d operations, %d faults, %d violations\n", done,
-			time.Since(began).Round(time.Second), operations, faults, bad)
+	sum := func(to io.Writer, before, after string) {
+		fmt.Fprintf(to, "%s%d simulated hours in %v: %d operations, %d faults, %d violations%s", before, done,
+			time.Since(began).Round(time.Second), operations, faults, bad, after)
 	}
 	one := func(t *testing.T, seed uint64) {
 		o := o
@@ -207,15 +208,14 @@ func simulate(args []string) error {
 			fmt.Printf("seed %d: NOT KEPT: %s: %s: %s\n  again: make lab LAB='virtual -hours 1 -seed %d'\n",
 				seed, v.Promise, v.Object, v.Text, seed)
 		}
-		fmt.Fprintf(os.Stderr, "\r\x1b[K%d hours, %d operations, %d faults, %d violations", done, operations,
-			faults, bad)
+		sum(os.Stderr, "\r\x1b[K", "")
 	}
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-interrupted
 		mu.Lock()
-		sum()
+		sum(os.Stdout, "", "\n")
 		os.Exit(1)
 	}()
 	debug.SetGCPercent(400)
@@ -229,7 +229,7 @@ func simulate(args []string) error {
 			})
 		}
 		all.Wait()
-		sum()
+		sum(os.Stdout, "", "\n")
 		if bad > 0 {
 			t.Error("promises were not kept")
 		}

@@ -46,14 +46,12 @@ type Spread struct {
 	all    []time.Duration
 }
 
-func (s *Spread) add(d time.Duration) { s.all = append(s.all, d) }
+func (s *Spread) add(d time.Duration) { s.all = append(s.all, d.Round(10*time.Microsecond)) }
 
 func (s *Spread) sum() {
 	if s.N = len(s.all); s.N > 0 {
 		slices.Sort(s.all)
-		for i, d := range []*time.Duration{&s.Least, &s.Median, &s.Most} {
-			*d = s.all[[]int{0, s.N / 2, s.N - 1}[i]].Round(10 * time.Microsecond)
-		}
+		s.Least, s.Median, s.Most = s.all[0], s.all[s.N/2], s.all[s.N-1]
 	}
 }
 
@@ -86,9 +84,6 @@ func (r *Result) Disturbances() (n int) {
 	}
 	return n
 }
-
-// Violated says whether any promise was not kept.
-func (r *Result) Violated() bool { return len(r.Violations) > 0 }
 
 // Promises of a result, as reports name them.
 const (
@@ -158,6 +153,7 @@ type judge struct {
 	grants   map[string][]*grant // of an object, in the order in which they succeeded
 	faults   []*disturbance
 	killed   map[int]bool
+	resized  map[string]bool // numbers of permits that change
 	end      int64
 }
 
@@ -166,6 +162,7 @@ func Check(events []history.Event, o Options) *Result {
 	j := &judge{
 		Options: o, Result: &Result{Faults: map[string]int{}, Recovery: map[string]*Spread{}},
 		verdicts: map[string]*Verdict{}, events: events, grants: map[string][]*grant{}, killed: map[int]bool{},
+		resized: map[string]bool{},
 	}
 	j.Decide = cmp.Or(j.Decide, 10*time.Second)
 	for _, p := range promises {
@@ -187,15 +184,6 @@ func Check(events []history.Event, o Options) *Result {
 	j.recovery()
 	j.gatherings()
 	j.once()
-	names := map[string]bool{}
-	for i := range events {
-		if e := &events[i]; e.Kind == history.Left {
-			j.wrong(Leftovers, e.Object, e.T, "%s", e.Value)
-		} else if e.Kind == history.Invoke {
-			names[e.Object] = true
-		}
-	}
-	j.verdicts[Leftovers].Checked = len(names)
 	j.LossSignal.sum()
 	for _, s := range j.Recovery {
 		s.sum()
@@ -251,36 +239,28 @@ func (j *judge) loses(from, to int64) bool {
 
 // assemble makes grants of the events.
 func (j *judge) assemble() {
-	open := map[history.Key]*grant{}
+	open, names := map[history.Key]*grant{}, map[string]bool{}
 	for i := range j.events {
 		e := &j.events[i]
+		g := cmp.Or(open[e.Key()], &grant{}) // one that is not known holds nothing
 		switch e.Kind {
 		case history.Invoke:
 			j.Operations++
+			names[e.Object] = true
 			if e.Op == "acquire" {
 				open[e.Key()] = &grant{Key: e.Key(), object: e.Object, capacity: e.Cap, invoked: e.T}
 			}
-			continue
+			j.resized[e.Object] = j.resized[e.Object] || e.Op == "permits"
 		case history.OK:
-			j.Succeeded++
-		case history.Unknown:
-			j.Unknown++
-		case history.Release:
-			j.Operations++
-		}
-		g := open[e.Key()]
-		if g == nil {
-			continue
-		}
-		switch e.Kind {
-		case history.OK:
-			if e.Op != "acquire" {
+			if j.Succeeded++; e.Op != "acquire" {
 				continue
 			}
 			g.ok, g.token, g.id = e.T, e.Token, e.ID
 			g.spans = []span{{from: e.T, to: e.T, units: e.Units, grant: g}}
 			j.grants[g.object] = append(j.grants[g.object], g)
 			j.Grants++
+		case history.Unknown:
+			j.Unknown++
 		case history.Held:
 			g.held(e.T)
 		case history.Change:
@@ -306,16 +286,19 @@ func (j *judge) assemble() {
 				j.Losses++
 			}
 		case history.Release:
-			g.given = e.T
-			if e.Alive {
+			j.Operations++
+			if g.given = e.T; e.Alive {
 				g.held(e.T)
 			}
 		case history.Ended:
 			if g.ended, g.clean = e.T, e.Err == ""; g.clean {
 				j.Succeeded++
 			}
+		case history.Left:
+			j.wrong(Leftovers, e.Object, e.T, "%s", e.Value)
 		}
 	}
+	j.verdicts[Leftovers].Checked = len(names)
 }
 
 func (g *grant) held(t int64) {
@@ -329,16 +312,10 @@ func (j *judge) objects() []string { return slices.Sorted(maps.Keys(j.grants)) }
 // exclusion looks for times in which more was certainly held than the capacity.
 func (j *judge) exclusion() {
 	v := j.verdicts[Exclusion]
-	resized := map[string]bool{}
-	for i := range j.events {
-		if j.events[i].Op == "permits" {
-			resized[j.events[i].Object] = true
-		}
-	}
 	for _, name := range j.objects() {
 		all := j.grants[name]
 		v.Checked += len(all)
-		if resized[name] {
+		if j.resized[name] {
 			continue // the order of all has to explain it
 		}
 		var spans []span
@@ -392,8 +369,7 @@ func (j *judge) tokens() {
 			v.Checked++
 			if last != nil && g.token <= last.token {
 				j.wrong(Tokens, name, g.ok, "%s is granted at %s, after %s", g, j.at(g.ok), last)
-			}
-			if last == nil || g.token > last.token {
+			} else {
 				last = g
 			}
 		}
@@ -519,11 +495,7 @@ func (j *judge) margin() time.Duration { return min(j.TTL/10, time.Second) }
 // waiters looks for calls that did not return, and for slow ones.
 func (j *judge) waiters() {
 	v := j.verdicts[Waiters]
-	type call struct {
-		op, object string
-		from       int64
-	}
-	open := map[history.Key]call{}
+	open := map[history.Key]*history.Event{}
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Worker == 0 {
@@ -532,18 +504,18 @@ func (j *judge) waiters() {
 		switch e.Kind {
 		case history.Invoke:
 			v.Checked++
-			open[e.Key()] = call{e.Op, e.Object, e.T}
+			open[e.Key()] = e
 		case history.Release:
-			open[e.Key()] = call{"release", e.Object, e.T}
+			open[e.Key()] = e
 		case history.OK, history.Failed, history.Unknown, history.Ended:
-			c, ok := open[e.Key()]
-			if !ok {
+			c := open[e.Key()]
+			if c == nil {
 				continue
 			}
 			delete(open, e.Key())
-			if quiet := j.quiet(e.Worker, c.from, e.T); quiet > int64(j.Patience) {
-				j.wrong(Waiters, c.object, e.T, "%s of worker %d/%d#%d took %v, %v of them undisturbed",
-					c.op, e.Worker, e.G, e.N, time.Duration(e.T-c.from), time.Duration(quiet))
+			if quiet := j.quiet(e.Worker, c.T, e.T); quiet > int64(j.Patience) {
+				j.wrong(Waiters, c.Object, e.T, "%s of worker %d/%d#%d took %v, %v of them undisturbed",
+					cmp.Or(c.Op, c.Kind), e.Worker, e.G, e.N, time.Duration(e.T-c.T), time.Duration(quiet))
 			}
 		}
 	}
@@ -552,8 +524,8 @@ func (j *judge) waiters() {
 	}) {
 		if !j.killed[key.Worker] {
 			c := open[key]
-			j.wrong(Waiters, c.object, c.from, "%s of worker %d/%d#%d, begun at %s, has not returned", c.op,
-				key.Worker, key.G, key.N, j.at(c.from))
+			j.wrong(Waiters, c.Object, c.T, "%s of worker %d/%d#%d, begun at %s, has not returned",
+				cmp.Or(c.Op, c.Kind), key.Worker, key.G, key.N, j.at(c.T))
 		}
 	}
 }

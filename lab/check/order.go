@@ -121,6 +121,28 @@ func (j *judge) orders() {
 			add(name, g.Worker, step{what: "release", units: units}, nil, g.last(), end)
 		}
 	}
+	end := func(begun, e *history.Event) {
+		s := step{what: e.Op, units: begun.Units, base: begun.Ver, value: begun.Value}
+		to := e.T
+		switch {
+		case e.Op == "get" && e.Kind != history.OK:
+			return
+		case e.Op == "get":
+			s.value = e.Value
+		case e.Kind == history.Unknown:
+			s.unknown, to = true, maxTime
+		case e.Kind == history.Failed && e.Op == "permits":
+			return
+		case e.Kind == history.Failed:
+			s.conflict = true
+		}
+		if e.Op != "permits" {
+			models[begun.Object] = valueModel
+		} else if models[begun.Object].Step == nil {
+			return // none has acquired it
+		}
+		add(begun.Object, begun.Worker, s, e.Ver, begun.T, to)
+	}
 	open := map[history.Key]*history.Event{}
 	for i := range j.events {
 		e := &j.events[i]
@@ -128,37 +150,13 @@ func (j *judge) orders() {
 		if e.Kind == history.Invoke && (e.Op == "permits" || e.Op == "get" || e.Op == "set") {
 			open[e.Key()] = e
 		}
-		if begun == nil || e.Op != begun.Op {
-			continue
+		if begun != nil && e.Op == begun.Op {
+			delete(open, e.Key())
+			end(begun, e)
 		}
-		delete(open, e.Key())
-		s := step{what: e.Op, units: begun.Units, base: begun.Ver, value: begun.Value}
-		to := e.T
-		switch {
-		case e.Op == "get" && e.Kind != history.OK:
-			continue
-		case e.Op == "get":
-			s.value = e.Value
-		case e.Kind == history.Unknown:
-			s.unknown, to = true, maxTime
-		case e.Kind == history.Failed && e.Op == "permits":
-			continue
-		case e.Kind == history.Failed:
-			s.conflict = true
-		}
-		if e.Op != "permits" {
-			models[e.Object] = valueModel
-		} else if models[e.Object].Step == nil {
-			continue // none has acquired it
-		}
-		add(e.Object, e.Worker, s, e.Ver, begun.T, to)
 	}
 	for _, e := range open { // their workers were killed
-		if e.Op == "get" || models[e.Object].Step == nil {
-			continue
-		}
-		add(e.Object, e.Worker, step{what: e.Op, units: e.Units, base: e.Ver, value: e.Value, unknown: true}, e.Ver,
-			e.T, maxTime)
+		end(e, &history.Event{Kind: history.Unknown, Op: e.Op})
 	}
 	v := j.verdicts[Order]
 	var mu sync.Mutex

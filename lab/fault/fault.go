@@ -285,15 +285,10 @@ func Of(w *world.World, names []string) (all []Fault, err error) {
 
 // Missing says which faults this machine cannot do, and why.
 func Missing() (all []string) {
-	why := map[string][]string{}
 	for _, f := range All {
 		if f.Needs != nil && f.Needs() != nil {
-			text := f.Needs().Error()
-			why[text] = append(why[text], f.Name)
+			all = append(all, fmt.Sprintf("without %s: %v", f.Name, f.Needs()))
 		}
-	}
-	for text, names := range why {
-		all = append(all, fmt.Sprintf("without %s: %s", strings.Join(names, ", "), text))
 	}
 	return all
 }

@@ -9,6 +9,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -134,27 +135,16 @@ func Read(dir string) (all []Event, err error) {
 		return nil, err
 	}
 	for _, path := range paths {
-		if all, err = readFile(all, path); err != nil {
+		text, err := os.ReadFile(path)
+		for d := json.NewDecoder(bytes.NewReader(text)); err == nil; {
+			var e Event
+			if err = d.Decode(&e); err == nil {
+				all = append(all, e)
+			}
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, err
 		}
 	}
 	return Sort(all), nil
-}
-
-func readFile(all []Event, path string) ([]Event, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	for d := json.NewDecoder(f); ; {
-		var e Event
-		switch err := d.Decode(&e); {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return all, nil
-		case err != nil:
-			return nil, err
-		}
-		all = append(all, e)
-	}
 }

@@ -62,13 +62,7 @@ func (p *process) start() error {
 // Kill kills it, and writes that down.
 func (p *process) Kill() {
 	p.r.event(history.Event{Kind: history.Killed, Worker: p.number})
-	p.kill()
-}
-
-func (p *process) kill() {
-	if p.Process != nil {
-		p.Process.Kill()
-	}
+	p.Process.Kill()
 }
 
 func (p *process) say(word string) { _, _ = fmt.Fprintln(p.in, word) }

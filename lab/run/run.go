@@ -62,7 +62,7 @@ type runner struct {
 	log     *history.Log
 	drawn   []fault.Fault // faults that may come
 	counter *worker.Counters
-	effects *worker.SQLEffects
+	effects *worker.Effects
 	procs   []*process
 	next    atomic.Int64 // numbers of workers
 	faults  atomic.Int64
@@ -73,9 +73,6 @@ type runner struct {
 // Run runs.
 func Run(o Options) (*Report, error) {
 	o.Workers, o.Goroutines = cmp.Or(o.Workers, 4), cmp.Or(o.Goroutines, 4)
-	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
-		return nil, err
-	}
 	w, err := world.Start(o.Backend, filepath.Join(o.Dir, "servers"), o.Workers)
 	if err != nil {
 		return nil, err
@@ -100,7 +97,7 @@ func Run(o Options) (*Report, error) {
 	}
 	defer func() {
 		for _, p := range r.procs {
-			p.kill()
+			p.Process.Kill()
 		}
 	}()
 	for slot := range o.Workers {
@@ -257,8 +254,8 @@ func (r *runner) play(s *fault.Stage, f fault.Fault) int {
 
 // goesOn waits until workers succeed again.
 func (r *runner) goesOn() error {
-	told := r.counter.Told()
-	for end := time.Now().Add(r.patience()); r.counter.Told() < told+int64(r.Workers*5); {
+	told := r.counter.Told.Load()
+	for end := time.Now().Add(r.patience()); r.counter.Told.Load() < told+int64(r.Workers*5); {
 		if time.Now().After(end) {
 			return fmt.Errorf("nothing has succeeded for %v", r.patience())
 		}
@@ -302,55 +299,49 @@ func (r *runner) finish() {
 func (r *runner) tidy() error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.patience())
 	defer cancel()
-	if err := errors.Join(r.visit(ctx, r.Direct), r.visit(ctx, r.other)); err != nil {
-		return err
+	err := errors.Join(r.visit(ctx, r.Direct), r.visit(ctx, r.other))
+	if err == nil && r.Left != nil {
+		err = gone(10*r.TTL, func() ([]string, error) { return r.Left(), nil })
 	}
-	if r.Left == nil {
-		return nil
-	}
-	var left []string
-	for end := time.Now().Add(busy.Bound(10 * r.TTL)); ; time.Sleep(100 * time.Millisecond) {
-		if left = r.Left(); len(left) == 0 {
-			return nil
+	return err
+}
+
+// gone waits until nothing is left.
+func gone(within time.Duration, left func() ([]string, error)) error {
+	for end := time.Now().Add(busy.Bound(within)); ; time.Sleep(100 * time.Millisecond) {
+		names, err := left()
+		if err != nil || len(names) == 0 {
+			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("it still has %d: %s", len(left), strings.Join(left[:min(len(left), 5)], ", "))
+			return fmt.Errorf("it still has %d: %s", len(names), strings.Join(names[:min(len(names), 5)], ", "))
 		}
 	}
 }
 
-// visit looks whether any lock of a backend is held or waited for, and removes values.
+// visit waits until no lock of a backend is held or waited for, which takes a TTL or two if clients were killed, and
+// removes values.
 func (r *runner) visit(ctx context.Context, url string) error {
 	c, err := interlock.Open(ctx, url, interlock.TTL(r.TTL))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := r.empty(ctx, c); err != nil || !r.Rich || url == r.other {
-		return err
-	}
-	return forget(ctx, c)
-}
-
-// empty waits until no lock has a holder or a waiter, which takes a TTL or two if some were killed.
-func (r *runner) empty(ctx context.Context, c *interlock.Client) error {
-	for end := time.Now().Add(busy.Bound(5*r.TTL + r.Slow)); ; time.Sleep(100 * time.Millisecond) {
-		var names []string
+	err = gone(5*r.TTL+r.Slow, func() (names []string, err error) {
 		for q, err := range c.Admin().Queues(ctx, "") {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if len(q.Holders)+len(q.Waiters)+len(q.Overruns) > 0 {
 				names = append(names, fmt.Sprintf("%s: %d hold, %d wait", q.Name, len(q.Holders), len(q.Waiters)))
 			}
 		}
-		if len(names) == 0 {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("tickets are left: %s", strings.Join(names[:min(len(names), 5)], ", "))
-		}
+		return names, nil
+	})
+	if err != nil || !r.Rich || url == r.other {
+		return err
 	}
+	return forget(ctx, c)
 }
 
 // forget removes values and latches, which are there to stay.

@@ -23,7 +23,7 @@ type Resource interface{ Do(Ask, *Answer) error }
 type Env struct {
 	Client *interlock.Client
 	Other  *interlock.Client // of another backend; nil: there is none
-	DB     Effects           // nil: there is none
+	DB     *Effects          // nil: there is none
 	Resource
 	*history.Log
 	*rand.Rand
@@ -44,11 +44,6 @@ type Env struct {
 	Stopped context.Context // ends when the run is over: what still waits then gives up
 }
 
-// Effects stores what work has done, in transactions.
-type Effects interface {
-	Once(ctx context.Context, key string) (result string, err error)
-}
-
 // A Workload is one kind of work. Step does it once.
 type Workload struct {
 	Name  string
@@ -59,7 +54,7 @@ type Workload struct {
 
 // event fills in who writes, and when.
 func (e *Env) event(ev history.Event) {
-	ev.Worker, ev.G, ev.N = e.Worker, e.G, e.n
+	ev.Worker, ev.G, ev.N = e.Worker, e.G, cmp.Or(ev.N, e.n)
 	if ev.T == 0 {
 		ev.T = e.Now()
 	}
@@ -120,6 +115,14 @@ func (e *Env) acquire(l *interlock.Lock, name string, units, capacity int64) *gr
 	return e.granted(lease, err, name, units, capacity)
 }
 
+// use acquires, works and releases.
+func (e *Env) use(l *interlock.Lock, name string, units, capacity int64) {
+	if g := e.acquire(l, name, units, capacity); g != nil {
+		g.work()
+		g.end()
+	}
+}
+
 // granted writes down what an acquire has returned.
 func (e *Env) granted(lease *interlock.Lease, err error, name string, units, capacity int64) *grant {
 	now := e.Now()
@@ -142,11 +145,8 @@ func (e *Env) granted(lease *interlock.Lease, err error, name string, units, cap
 
 // event writes an event of the grant, also if the goroutine has begun another operation since.
 func (g *grant) event(ev history.Event) {
-	ev.Worker, ev.G, ev.N, ev.Object = g.e.Worker, g.e.G, g.n, g.name
-	if ev.T == 0 {
-		ev.T = g.e.Now()
-	}
-	g.e.Write(ev)
+	ev.N, ev.Object = g.n, g.name
+	g.e.event(ev)
 }
 
 // witness writes down that the lease held at a time, or that it is lost.
@@ -165,18 +165,13 @@ func (g *grant) witness() bool {
 // hold holds for a time, or until the lease is lost.
 func (g *grant) hold(d time.Duration) {
 	look := g.e.TTL / 80
-	for end := g.e.Now() + int64(d); ; {
-		left := time.Duration(end - g.e.Now())
-		if left <= 0 {
-			return
-		}
-		timer := time.NewTimer(min(left, look))
+	end := g.e.Now() + int64(d)
+	for left := d; left > 0; left = time.Duration(end - g.e.Now()) {
 		select {
 		case <-g.Done():
-			timer.Stop()
 			g.witness()
 			return
-		case <-timer.C:
+		case <-time.After(min(left, look)):
 			if left > look && !g.witness() {
 				return
 			}

@@ -27,8 +27,8 @@ import (
 // Variable is the environment variable that makes a process a worker: it has a Task, in JSON.
 const Variable = "INTERLOCK_LAB_WORKER"
 
-// Task is what a worker process does. It begins when it is started, and goes on until its standard input says "over", or
-// ends.
+// Task is what a worker process does. It begins when it is started, and goes on until its standard input says "over",
+// or ends.
 type Task struct {
 	Worker     int
 	URL, Other string
@@ -170,15 +170,15 @@ func (t *Task) watch(ctx context.Context, log *history.Log, echo Resource) {
 	}
 }
 
-// SQLEffects are rows of a SQLite file.
-type SQLEffects struct {
+// Effects are what work has done, as rows of a SQLite file.
+type Effects struct {
 	db    *sql.DB
 	table *once.Table
 	count atomic.Int64
 }
 
 // OpenEffects opens the file of what takes effect once.
-func OpenEffects(ctx context.Context, path string) (*SQLEffects, error) {
+func OpenEffects(ctx context.Context, path string) (*Effects, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"+
 		"&_pragma=synchronous(OFF)&_txlock=immediate")
 	if err != nil {
@@ -193,10 +193,11 @@ func OpenEffects(ctx context.Context, path string) (*SQLEffects, error) {
 		return nil, err
 	}
 	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS effects (key TEXT)")
-	return &SQLEffects{db: db, table: table}, err
+	return &Effects{db: db, table: table}, err
 }
 
-func (s *SQLEffects) Once(ctx context.Context, key string) (string, error) {
+// Once stores what the work of a key has done, in a transaction.
+func (s *Effects) Once(ctx context.Context, key string) (string, error) {
 	result, _, err := s.table.Run(ctx, s.db, 10, key, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES (?)", key); err != nil {
 			return nil, err
@@ -207,17 +208,9 @@ func (s *SQLEffects) Once(ctx context.Context, key string) (string, error) {
 }
 
 // Counts says how often the work of each key has taken effect.
-func (s *SQLEffects) Counts() (counts map[string]int, err error) {
-	rows, err := s.db.Query("SELECT key, count(*) FROM effects GROUP BY key")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for counts = map[string]int{}; rows.Next(); {
-		var key string
-		var n int
-		err = errors.Join(err, rows.Scan(&key, &n))
-		counts[key] = n
-	}
-	return counts, errors.Join(err, rows.Err())
+func (s *Effects) Counts() (counts map[string]int, err error) {
+	var text []byte
+	const query = "SELECT json_group_object(key, n) FROM (SELECT key, count(*) AS n FROM effects GROUP BY key)"
+	err = s.db.QueryRow(query).Scan(&text)
+	return counts, errors.Join(err, json.Unmarshal(text, &counts))
 }

@@ -18,14 +18,12 @@ type Counters struct {
 	Log *history.Log
 	Now func() int64
 
+	Told atomic.Int64 // how often workers have said that they make progress
+
 	mu     sync.Mutex
 	values map[string]uint64
 	fences fence.Memory
-	told   atomic.Int64
 }
-
-// Told is how often workers have said that they make progress.
-func (c *Counters) Told() int64 { return c.told.Load() }
 
 // An Ask is what a worker wants of a value.
 type Ask struct {
@@ -45,7 +43,7 @@ type Answer struct {
 // Do implements Resource.
 func (c *Counters) Do(q Ask, a *Answer) (err error) {
 	if q.Object == "" {
-		c.told.Add(1)
+		c.Told.Add(1)
 		return nil
 	}
 	do := func() error { a.Value, a.Taken = c.take(q), true; return nil }

@@ -39,10 +39,7 @@ func (e *Env) options() []interlock.Option {
 
 func mutex(e *Env) {
 	name := e.name("mutex")
-	if g := e.acquire(e.Client.Mutex(name, e.options()...), name, 1, 1); g != nil {
-		g.work()
-		g.end()
-	}
+	e.use(e.Client.Mutex(name, e.options()...), name, 1, 1)
 }
 
 func reentrant(e *Env) {
@@ -68,10 +65,7 @@ func readersAndWriters(e *Env) {
 	name := e.name("rw")
 	rw := e.Client.RWMutex(name, e.options()...)
 	if e.IntN(3) > 0 {
-		if g := e.acquire(rw.Reader(), name, 1, readers); g != nil {
-			g.work()
-			g.end()
-		}
+		e.use(rw.Reader(), name, 1, readers)
 		return
 	}
 	g := e.acquire(rw.Writer(), name, readers, readers)
@@ -111,10 +105,7 @@ func resized(e *Env) {
 			})
 		return
 	}
-	if g := e.acquire(e.Client.Semaphore(name, 3), name, 1, 3); g != nil {
-		g.work()
-		g.end()
-	}
+	e.use(e.Client.Semaphore(name, 3), name, 1, 3)
 }
 
 func fair(e *Env) {
@@ -150,10 +141,7 @@ func (e *Env) look(name string) {
 
 func election(e *Env) {
 	name := e.name("election")
-	if g := e.acquire(e.Client.Election(name).Candidate(fmt.Sprint(e.Worker)), name, 1, 1); g != nil {
-		g.work()
-		g.end()
-	}
+	e.use(e.Client.Election(name).Candidate(fmt.Sprint(e.Worker)), name, 1, 1)
 }
 
 // multi acquires two locks as one. Each part has a history of its own.
@@ -265,7 +253,7 @@ func barrier(e *Env) {
 	const name, n = "barrier/two", 2
 	b := e.Client.DoubleBarrier(name, n)
 	var lease *interlock.Lease
-	in := e.call(history.Event{Op: "enter", Object: name, Cap: n}, true, func(context.Context) (out history.Event, err error) {
+	enter := func(context.Context) (out history.Event, err error) {
 		ctx, cancel := context.WithTimeout(e.Stopped, e.TTL/10) // perhaps no other comes
 		defer cancel()
 		lease, err = b.Enter(ctx)
@@ -275,8 +263,8 @@ func barrier(e *Env) {
 			err = fmt.Errorf("%w: %w", errNothing, err)
 		}
 		return out, err
-	})
-	if in {
+	}
+	if e.call(history.Event{Op: "enter", Object: name, Cap: n}, true, enter) {
 		e.call(history.Event{Op: "leave", Object: name}, true, func(context.Context) (history.Event, error) {
 			ctx, cancel := context.WithTimeout(e.Stopped, 2*e.TTL)
 			defer cancel()

@@ -31,9 +31,7 @@ func (b *bench) Skipf(format string, args ...any)  { panic(fmt.Sprintf(format, a
 
 func (b *bench) TempDir() string {
 	dir := filepath.Join(b.dir, fmt.Sprint(b.n.Add(1)))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		panic(err)
-	}
+	must(os.Mkdir(dir, 0o700))
 	return dir
 }
 

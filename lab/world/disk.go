@@ -44,19 +44,14 @@ func Apart() {
 	_ = syscall.Exec(path, append([]string{path, "-m"}, os.Args...), os.Environ())
 }
 
-func newDisk(dir string) (*Disk, error) {
+func newDisk(dir string) *Disk {
 	d := &Disk{dir: filepath.Join(dir, "disk"), image: filepath.Join(dir, "image0")}
-	err := errors.Join(os.Mkdir(d.dir, 0o711), os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 2<<30))
-	if err == nil {
-		err = command("mount", "-t", "tmpfs", "-o", "ro", "none", d.dir) // while the power is off
-	}
-	if err == nil {
-		err = command("mkfs.ext4", "-q", "-F", "-m", "0", d.image)
-	}
-	if err == nil {
-		err = d.mount()
-	}
-	return d, errors.Join(err, os.Chmod(d.dir, 0o711))
+	must(errors.Join(os.Mkdir(d.dir, 0o711), os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 2<<30)))
+	must(command("mount", "-t", "tmpfs", "-o", "ro", "none", d.dir)) // while the power is off
+	must(command("mkfs.ext4", "-q", "-F", "-m", "0", d.image))
+	must(d.mount())
+	must(os.Chmod(d.dir, 0o711))
+	return d
 }
 
 func (d *Disk) mount() error { return command("mount", "-o", "loop", d.image, d.dir) }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 	_ "github.com/interlock-go/interlock/backend/zklock"
 
+	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
@@ -49,8 +51,7 @@ func startSQLite(w *World, t testing.TB) {
 }
 
 func startFile(w *World, t testing.TB) {
-	dir := t.TempDir()
-	w.path("file:" + dir)
+	w.path("file:" + t.TempDir())
 }
 
 func startRedis(w *World, t testing.TB) {
@@ -68,8 +69,8 @@ func startRedis(w *World, t testing.TB) {
 	}
 	w.Left = func() (left []string) {
 		for _, key := range s.Keys() {
-			stays := strings.Contains(key, "{resized/") || strings.Contains(key,
-				"{barrier/") // docs/redis.md: nothing stays, except …
+			// docs/redis.md: nothing stays, except …
+			stays := strings.Contains(key, "{resized/") || strings.Contains(key, "{barrier/")
 			if ttl, err := s.Do("PTTL", key); err == nil && ttl == int64(-1) && !stays {
 				left = append(left, key)
 			}
@@ -85,19 +86,17 @@ func startSentinel(w *World, t testing.TB) {
 	for i, p := range s.Proxies {
 		w.Links = append(w.Links, Link{p.Proxy, -1, i, nil})
 	}
+	lose := func(down, up func(*redistest.Server)) func() func() {
+		return func() (end func()) {
+			old := s.Master()
+			down(old)
+			s.WaitFailover(old)
+			return func() { up(old); busy.Until(t, "the old master is a replica", s.Whole) }
+		}
+	}
 	w.Special = []Special{
-		{"failover", true, func() func() {
-			old := s.Master()
-			old.Kill()
-			s.WaitFailover(old)
-			return func() { old.Restart(); await(s.Whole) }
-		}},
-		{"frozen-master", true, func() func() {
-			old := s.Master()
-			old.Pause()
-			s.WaitFailover(old)
-			return func() { old.Resume(); await(s.Whole) }
-		}},
+		{"failover", true, lose((*redistest.Server).Kill, (*redistest.Server).Restart)},
+		{"frozen-master", true, lose((*redistest.Server).Pause, (*redistest.Server).Resume)},
 	}
 }
 
@@ -202,12 +201,9 @@ func startStandby(w *World, t testing.TB) {
 
 // once is a failover that cannot be repeated: another server takes the place of the first one.
 func (w *World) once(name string, loses bool, do func() (next Server)) Special {
-	done := false
+	var failover sync.Once
 	return Special{name, loses, func() func() {
-		if !done {
-			done = true
-			w.Servers = []Server{do()}
-		}
+		failover.Do(func() { w.Servers = []Server{do()} })
 		return nil
 	}}
 }
@@ -259,12 +255,5 @@ func startQuorum(n int) func(*World, testing.TB) {
 		w.Direct = quorum(direct)
 		w.URL = func(c int) string { return quorum(to(c)) }
 		w.Rich, w.Mixes = false, true
-	}
-}
-
-// await waits for a condition.
-func await(ok func() bool) {
-	for end := time.Now().Add(2 * time.Minute); !ok() && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond)
 	}
 }

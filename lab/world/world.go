@@ -70,7 +70,7 @@ type World struct {
 	Disk *Disk
 
 	t     *bench
-	delay []*atomic.Int64
+	delay []atomic.Int64 // of the links of each client
 }
 
 // A Special is a fault of one backend.
@@ -105,24 +105,17 @@ func Start(name, dir string, clients int) (w *World, err error) {
 	if i < 0 {
 		return nil, fmt.Errorf("the lab knows no backend %q", name)
 	}
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return nil, err
-	}
-	w = &World{Name: name, About: kinds[i].About, TTL: 2 * time.Second, Rich: true, t: &bench{dir: dir}}
-	w.delay = make([]*atomic.Int64, clients)
-	for i := range w.delay {
-		w.delay[i] = new(atomic.Int64)
-	}
+	w = &World{Name: name, About: kinds[i].About, TTL: 2 * time.Second, Rich: true, t: &bench{dir: dir},
+		delay: make([]atomic.Int64, clients)}
 	defer func() {
 		if r := recover(); r != nil {
 			w.Close()
 			err = fmt.Errorf("start %s: %v", name, r)
 		}
 	}()
+	must(os.MkdirAll(dir, 0o711))
 	if kinds[i].disk && os.Getenv(own) != "" {
-		if w.Disk, err = newDisk(dir); err != nil {
-			return nil, err
-		}
+		w.Disk = newDisk(dir)
 		w.t.dir = w.Disk.dir
 	}
 	kinds[i].start(w, w.t)
@@ -138,11 +131,11 @@ func (w *World) through(addrs []string, url string) {
 	all := make([][]string, len(w.delay))
 	for c := range all {
 		for s, addr := range addrs {
-			p := testserver.NewProxy(w.t, addr, testserver.ProxyOptions{Filters: func() (requests,
-				replies testserver.Filter) {
-				return slow(w.delay[c]), slow(w.delay[c])
-			}})
-			w.Links = append(w.Links, Link{p, c, s, w.delay[c]})
+			delay := &w.delay[c]
+			p := testserver.NewProxy(w.t, addr, testserver.ProxyOptions{
+				Filters: func() (requests, replies testserver.Filter) { return slow(delay), slow(delay) },
+			})
+			w.Links = append(w.Links, Link{p, c, s, delay})
 			all[c] = append(all[c], p.Addr)
 		}
 	}
