@@ -117,6 +117,12 @@ var _ = rules.Add(rule{Name: "SwapIsIdempotent", Says: []string{
 	two := t.swap(b, s2)
 	repeat(b, s2, two)
 	repeat(a, s1, one) // although it has changed since
+	refused := []driver.Swap{set("c", 0, "refused"), set("c", one.Version, "refused"), remove("c", one.Version)}
+	for range 2 {
+		for i, s := range refused {
+			t.conflict([]driver.Driver{a, b}[i%2], s)
+		}
+	}
 	t.holds(a, "c", two)
 	s3 := remove("c", two.Version)
 	gone := t.swap(a, s3)
@@ -125,6 +131,9 @@ var _ = rules.Add(rule{Name: "SwapIsIdempotent", Says: []string{
 	three := t.swap(b, set("c", gone.Version, "three"))
 	repeat(a, s3, gone)
 	repeat(a, s1, one)
+	for _, s := range refused { // although it has changed since
+		t.conflict(a, s)
+	}
 	t.holds(b, "c", three)
 	if t.Simulated { // where a minute costs nothing
 		time.Sleep(driver.SwapMemory - time.Second)

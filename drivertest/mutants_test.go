@@ -959,6 +959,15 @@ var mutants = []struct {
 			return c, err
 		},
 	}},
+	{"a repeated Swap was not refused", "SwapIsIdempotent", mutant{
+		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
+			c, err := d.Driver.Swap(ctx, s)
+			if errors.Is(err, driver.ErrConflict) && !d.n.once("swap "+s.ID) {
+				return d.Driver.Load(ctx, s.Name)
+			}
+			return c, err
+		},
+	}},
 	{"names of cells are no longer than others", "LongNamesOfCells", mutant{
 		swap: func(d *broken, ctx context.Context, s driver.Swap) (driver.Cell, error) {
 			if err := driver.CheckName(s.Name); err != nil {
