@@ -46,3 +46,6 @@ const CrowdSlots = zk.CrowdSlots
 func Gathered(o *driver.Opened) int {
 	return o.Session.(interface{ Driver() *exchange.Driver }).Driver().PendingChanges()
 }
+
+// Longest has a Tap take no answers that are longer.
+func (t *Tap) Longest(bytes int) { t.tap.Longest = bytes }

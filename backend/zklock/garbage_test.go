@@ -3,12 +3,14 @@ package zklock_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/backend/zklock/internal/peek"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest"
@@ -288,4 +290,48 @@ func damages(t testing.TB, addrs []string, path, name string) (all []drivertest.
 		return raw.Delete(queue, -1)
 	})
 	return all
+}
+
+// Promise: a name whose node has more children than an answer may name harms no other: it is left out of a list, and
+// the connection outlasts the answer.
+func TestTooManyChildrenHarmOneName(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	raw := connected(t, s.Addr)
+	tap := zklock.NewTap(nil)
+	tap.Longest(10_000)
+	conn, events, err := zk.Connect([]string{s.Addr}, 20*time.Second, zk.WithDialer(tap.Dial), zk.WithLogInfo(false))
+	noError(t, err)
+	t.Cleanup(conn.Close)
+	d := errtest.Must(zklock.New(limited(t), conn, tap, zklock.Root("/a")))(t)
+	defer d.Close()
+	a := session(t, d, 20*time.Second)
+	well, r := holds(t, a, aMutex("well")), aMutex("harmed")
+	r.Hold = time.Hour
+	harmed := holds(t, a, r)
+	for i := range 11 {
+		errtest.Must(raw.Create(fmt.Sprintf("/a/harmed/%d%s", i, strings.Repeat("x", 1000)), nil, 0, zk.WorldACL(zk.PermAll)))(t)
+	}
+	_, err = d.Follow(limited(t), "harmed", "")
+	refused(t, err, "more children")
+	var names []string
+	for q, err := range d.Queues(limited(t), "") {
+		if err != nil {
+			refused(t, err, "harmed", "more children")
+			continue
+		}
+		names = append(names, q.Name)
+	}
+	if strings.Join(names, " ") != "well" {
+		t.Errorf("listed: %q", names)
+	}
+	answer, err := a.Renew(limited(t), []driver.Ticket{harmed, well})
+	if err != nil || !slices.ContainsFunc(answer, func(r driver.Renewed) bool { return r.ID == well.ID && r.State == driver.Kept }) {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	for len(events) > 0 {
+		if e := <-events; e.State == zk.StateDisconnected {
+			t.Error("the connection has ended")
+		}
+	}
 }

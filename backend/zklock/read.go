@@ -232,14 +232,15 @@ func memberOf(t *ticket, c zk.Content) member {
 // perPage is how many queues List reads.
 const perPage = 500
 
-// List walks through the nodes. Those that this user may not read, of which a member can make
-// some, are left out with what is below.
+// List walks through the nodes. Those that this user may not read, and those with too many children, are left out
+// with what is below: a member can make some.
 func (s *store) List(ctx context.Context, prefix, from string) (queues []exchange.Snapshot, next string, err error) {
 	err = s.with(ctx, func(ctx context.Context, l *link) error {
 		if err := l.CatchUp(ctx, s.top()); err != nil {
 			return err
 		}
-		names, err := s.walk(ctx, l, s.top(), "", prefix)
+		var wrong error
+		names, err := s.walk(ctx, l, s.top(), "", prefix, &wrong)
 		if err != nil {
 			return err
 		}
@@ -248,7 +249,6 @@ func (s *store) List(ctx context.Context, prefix, from string) (queues []exchang
 		if len(names) > perPage {
 			names, next = names[:perPage], names[perPage-1]
 		}
-		var wrong error
 		for _, name := range names {
 			q := s.queue(name)
 			err := anew(func() error {
@@ -273,9 +273,13 @@ func (s *store) List(ctx context.Context, prefix, from string) (queues []exchang
 	return queues, next, err
 }
 
-// walk returns the names below a node that have tickets.
-func (s *store) walk(ctx context.Context, l *link, path, name, prefix string) (names []string, err error) {
+// walk returns the names below a node that have tickets, and what is wrong with what it leaves out.
+func (s *store) walk(ctx context.Context, l *link, path, name, prefix string, wrong *error) (names []string, err error) {
 	c, err := l.List(ctx, path, false)
+	if errors.Is(err, zk.ErrTooLong) && name != "" {
+		*wrong = driver.Permanent(fmt.Errorf("%q: %w", name, s.Explain(err)))
+		return nil, nil
+	}
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) && name != "" {
 		return nil, nil
 	}
@@ -298,7 +302,7 @@ func (s *store) walk(ctx context.Context, l *link, path, name, prefix string) (n
 		if !strings.HasPrefix(next, prefix) && !strings.HasPrefix(prefix, next+"/") {
 			continue
 		}
-		more, err := s.walk(ctx, l, strings.TrimRight(path, "/")+"/"+node, next, prefix)
+		more, err := s.walk(ctx, l, strings.TrimRight(path, "/")+"/"+node, next, prefix, wrong)
 		if err != nil {
 			return nil, err
 		}

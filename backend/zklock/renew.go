@@ -78,8 +78,9 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 	return found, nil
 }
 
-// others finds out what became of tickets with a fixed end, also of other sessions.
-func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, found []exchange.Status) error {
+// others finds out what became of tickets with a fixed end, also of other sessions. It fails if it has an answer
+// about none.
+func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, found []exchange.Status) (failed error) {
 	lines := map[string]*listing{}
 	for _, i := range of {
 		err := anew(func() (err error) {
@@ -94,10 +95,13 @@ func (s *session) others(ctx context.Context, refs []exchange.Ref, of []int, fou
 			return err
 		})
 		if err != nil {
-			return err
+			found[i], failed = exchange.Status{State: exchange.NotAsked}, err
 		}
 	}
-	return nil
+	if slices.ContainsFunc(found, func(st exchange.Status) bool { return st.State != exchange.NotAsked }) {
+		return nil
+	}
+	return failed
 }
 
 // other sees from a list what became of one of these.

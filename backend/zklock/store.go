@@ -237,6 +237,9 @@ func (s *store) Explain(err error) error {
 		return driver.Permanent(fmt.Errorf("zookeeper: %w (user and password of the URL, and the ACLs of the nodes: cdrw is needed on %s and below) (%s)",
 			err, s.top(), doctor.Hint))
 	}
+	if errors.Is(err, zk.ErrTooLong) {
+		return driver.Permanent(errors.New("zookeeper: a node has more children than an answer may name"))
+	}
 	return err
 }
 

@@ -26,6 +26,7 @@ type Tap struct {
 	numbers   atomic.Uint64
 	closed    atomic.Bool
 	late      chan struct{} // rung by answers that are: see Pulse
+	Longest   int           // of the answers, in bytes; another one than maxHandover in tests
 
 	mu        sync.Mutex
 	session   int64 // of the present connection; 0 between connections
@@ -61,7 +62,7 @@ func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn,
 	if dial == nil {
 		dial = net.DialTimeout
 	}
-	return &Tap{dial: dial, late: make(chan struct{}, 1), created: map[string]creation{}, watched: map[string][]*Watch{}, armed: map[aim]int{}, listeners: map[*Listener]struct{}{}}
+	return &Tap{dial: dial, Longest: maxHandover, late: make(chan struct{}, 1), created: map[string]creation{}, watched: map[string][]*Watch{}, armed: map[aim]int{}, listeners: map[*Listener]struct{}{}}
 }
 
 // Dial connects to a server; it is for client.WithDialer.
@@ -242,7 +243,8 @@ const (
 
 	digits      = 10 // of a sequence number
 	xidEvent    = -1
-	maxHandover = 64 << 20 // no answer is longer
+	maxHandover = 64 << 20    // bytes of an answer
+	tooLong     = 1<<32 - 100 // the code of ErrTooLong, which no server sends
 )
 
 // replied notes a reply to a session.

@@ -140,18 +140,42 @@ func (w *wire) message() error {
 		return err
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
-	if n < 0 || n > maxHandover {
+	long := n > w.tap.Longest && w.lists()
+	if n < 0 || n > w.tap.Longest && !long {
 		return errMessage
+	}
+	rest := 0
+	if long {
+		n, rest = replyHead, n-replyHead
 	}
 	message := make([]byte, 4+n)
 	if _, err := io.ReadFull(w.in, message); err != nil {
 		return err
+	}
+	if long { // the client, which asked, and the connection, which others use, outlast it
+		if _, err := w.in.Discard(rest); err != nil {
+			return err
+		}
+		binary.BigEndian.PutUint32(message, replyHead)
+		binary.BigEndian.PutUint32(message[replyHead:], tooLong)
 	}
 	own, err := w.look(message[4:])
 	if err == nil && !own {
 		w.rest = message
 	}
 	return err
+}
+
+// lists reports whether the next message answers a question for children: a member can make many, of long names.
+func (w *wire) lists() bool {
+	head, err := w.in.Peek(8)
+	if err != nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	op := w.sent[int32(binary.BigEndian.Uint32(head[4:]))].op
+	return op == opGetChildren || op == opGetChildren2
 }
 
 // look looks at a message, and reports whether it is an answer to ourselves.

@@ -49,6 +49,7 @@ var (
 	ErrBadVersion       = client.ErrBadVersion
 	ErrNotEmpty         = client.ErrNotEmpty
 	ErrNoAuth           = client.ErrNoAuth
+	ErrTooLong          = client.ErrAPIError // of a list of children
 	ErrAuthFailed       = client.ErrAuthFailed
 	ErrInvalidACL       = client.ErrInvalidACL
 	ErrBadArguments     = client.ErrBadArguments
