@@ -138,9 +138,15 @@ func (s *store) noted(err error) error {
 	return err
 }
 
+// isClosed reports whether rueidis.ErrClosing means that the client is closed. One that asks Sentinels says the same of
+// calls that are under way when another server becomes the master.
+func (s *store) isClosed() bool {
+	return s.ctx.Err() != nil || !s.own && s.client.Mode() != rueidis.ClientModeSentinel
+}
+
 func (s *store) Explain(err error) error {
 	switch word, _, _ := strings.Cut(err.Error(), " "); {
-	case errors.Is(err, rueidis.ErrClosing):
+	case errors.Is(err, rueidis.ErrClosing) && s.isClosed():
 		return errClosed
 	case readOnly(err) && s.own:
 		err = fmt.Errorf("%w (this server is a replica now: the next try connects anew, and works once that leads to the master)", err)
