@@ -113,6 +113,12 @@ func TestVerdicts(t *testing.T) {
 		{"a token falls", func(s *story) {
 			s.mutex(1, 1, 6, 0, 1, 2).release(1, 1, 2, 3).mutex(2, 1, 5, 4, 5, 6).release(2, 1, 6, 7)
 		}, []string{check.Tokens, check.Order}},
+		{"a failover lets two servers grant at once", func(s *story) {
+			s.mutex(1, 1, 6, 0, 5, 6).release(1, 1, 6, 7).fault(1, "failover", "", true, 2, 9).mutex(2, 1, 5, 1, 7, 8).release(2, 1, 8, 9)
+		}, nil},
+		{"a token falls after a failover", func(s *story) {
+			s.mutex(1, 1, 6, 0, 1, 2).release(1, 1, 2, 3).fault(1, "failover", "", true, 2, 3).mutex(2, 1, 5, 4, 5, 6).release(2, 1, 6, 7)
+		}, []string{check.Tokens}},
 		{"a token comes twice", func(s *story) {
 			s.mutex(1, 1, 6, 0, 1, 2).release(1, 1, 2, 3).mutex(2, 1, 6, 4, 5, 6).release(2, 1, 6, 7)
 		}, []string{check.Tokens, check.Order}},
