@@ -21,7 +21,7 @@ func (s *store) Shrink(ctx context.Context, row exchange.Session, ref exchange.R
 		case !t.isOld():
 			return zk.ErrConnectionClosed
 		}
-		return t.at.shrink(ctx, units)
+		return t.recipe.shrink(ctx, units)
 	})
 }
 
@@ -33,7 +33,7 @@ func (t *entry) shrink(ctx context.Context, units int64) error {
 func (s *store) Keep(ctx context.Context, row exchange.Session, ref exchange.Ref, d time.Duration) error {
 	return s.change(ctx, row, ref, func(ctx context.Context, o *session, t *entry) error {
 		if t != nil {
-			return t.at.keep(ctx, d)
+			return t.recipe.keep(ctx, d)
 		}
 		longer := false
 		err := s.refix(ctx, o.l, s.queue(ref.Queue), ref.ID, d, func(t *ticket, now int64, _ meta) {
@@ -208,7 +208,7 @@ func (t *entry) fix(ctx context.Context, hold time.Duration, kept, wanted bool) 
 	if t.ended {
 		return driver.ErrGone
 	}
-	t.fixed, t.stray, t.kept, t.hold, t.until = true, false, kept, whole, until
+	t.fixed, t.stray, t.hold, t.until = true, false, whole, until
 	t.endsAt(sent.Add(hold))
 	if t.evicted && !evicted { // meanwhile
 		s.store.background(t.evict)
@@ -248,7 +248,7 @@ func (t *entry) isFixed(ctx context.Context, wanted bool) error {
 			t.hold = s.ttl
 		}
 	}
-	t.fixed, t.stray, t.kept, t.evicted, t.until = true, false, t.key.kept, t.key.evicted, t.key.until
+	t.fixed, t.stray, t.evicted, t.until = true, false, t.key.evicted, t.key.until
 	t.endsAt(sent.Add(t.key.left(now)))
 	t.granted(wanted)
 	return nil

@@ -26,7 +26,7 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 		s.mu.Unlock()
 		return
 	}
-	path, crowd := t.at.watched()
+	path, crowd := t.recipe.watched()
 	s.mu.Unlock()
 	if own == nil || fired {
 		on := s.l.Watch(path, false, func() { s.store.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
@@ -174,7 +174,7 @@ func (t *entry) expire(ctx context.Context) {
 	if now.ended || !(now.fixed || now.evicted || now.stray) || driver.Now() < now.end {
 		return
 	}
-	err = t.at.expel(ctx)
+	err = t.recipe.removeExpired(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -189,8 +189,8 @@ func (t *entry) expire(ctx context.Context) {
 
 var errProlonged = errors.New("zookeeper: the ticket has another end by now")
 
-// expel is expire for a node.
-func (t *entry) expel(ctx context.Context) error {
+// removeExpired is expire for a node.
+func (t *entry) removeExpired(ctx context.Context) error {
 	s, now := t.s, t.now()
 	return t.removeNode(ctx, s.l, now.key, func(key *ticket) error {
 		if key.until != 0 {
@@ -205,7 +205,7 @@ func (t *entry) expel(ctx context.Context) error {
 				return cmp.Or(t.isFixed(ctx, false), errProlonged)
 			}
 		}
-		return s.store.take(ctx, s.l, t.q, key, now.mark.when(now.kept))
+		return s.store.take(ctx, s.l, t.q, key, now.mark.when(key.kept))
 	})
 }
 

@@ -58,7 +58,7 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 	}
 	defer t.turn.Give()
 	if fresh && j.NoWait {
-		if err := certain(ctx, s.l, q, func() error { return t.at.precheck(ctx) }); err != nil {
+		if err := certain(ctx, s.l, q, func() error { return t.recipe.precheck(ctx) }); err != nil {
 			s.discard(t)
 			return st, err
 		}
@@ -68,10 +68,10 @@ func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exch
 		case err != nil:
 			return st, err
 		case found:
-			return t.at.look(ctx)
+			return t.recipe.look(ctx)
 		}
 	}
-	st, err = t.at.enter(ctx)
+	st, err = t.recipe.enter(ctx)
 	if err != nil && s.store.lasts(err) {
 		t.withdraw(ctx)
 	}
@@ -92,7 +92,7 @@ func (s *session) entryOf(q *queue, j *exchange.Join) (t *entry, fresh bool, err
 		return nil, false, err
 	}
 	t = &entry{s: s, q: q, j: *j, turn: zk.NewTurn(), known: known{mark: mark{version: anyVersion}}}
-	t.at = s.store.placeOf(t)
+	t.recipe = s.store.recipeOf(t)
 	s.entries[j.ID] = t
 	return t, true, nil
 }
@@ -218,7 +218,7 @@ func (t *entry) create(ctx context.Context) (st exchange.Status, err error) {
 		if err == nil {
 			err = t.made(c)
 		} else if !sure(err) {
-			t.unsure()
+			t.mayComeLate()
 		}
 		return struct{}{}, err
 	})
@@ -253,10 +253,21 @@ func (t *entry) made(c zk.Created) error {
 	return err
 }
 
-// remove removes a node that no caller waits for.
+// remove removes a node that no caller waits for, sooner or later, unless it goes with its session.
 func (s *session) remove(path string) {
 	task := func(ctx context.Context) {
-		s.store.purge(ctx, s.l, path, s.ttl/8, func() bool { return s.l.Own && s.isOver() })
+		retry(ctx, s.ttl/8, func() error {
+			err := zk.Unless(s.l.Remove(ctx, path), zk.ErrNoNode)
+			if s.l.Own && s.isOver() {
+				err = nil
+			}
+			return err
+		})
+		if t, ok := parse(base(path)); ok && number(t.Order) == math.MaxInt32 {
+			if errors.Is(s.l.Remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a number of permits
+				_ = s.store.renumber(ctx, s.l, parent(path))
+			}
+		}
 	}
 	if s.l.Own {
 		s.store.background(task)
@@ -278,21 +289,15 @@ func (t *entry) stands(key *ticket, zxid uint64) error {
 	return nil
 }
 
-// unsure removes what may have come of a create without an answer once the session is
+// mayComeLate removes what may have come of a create without an answer once the session is
 // over: if the program's client sent it in its next session, it would stay.
-func (t *entry) unsure() {
+func (t *entry) mayComeLate() {
 	s := t.s
 	if s.l.Own || !s.isOver() {
 		return // then it was sent in this session
 	}
 	s.clear(func(ctx context.Context) {
-		retry(ctx, s.ttl/8, func() error {
-			found, err := t.locate(ctx, s.l)
-			if err == nil && found != nil {
-				s.store.purge(ctx, s.l, t.q.path+"/"+found.node, s.ttl/8, func() bool { return false })
-			}
-			return err
-		})
+		retry(ctx, s.ttl/8, func() error { return zk.Unless(t.removeAny(ctx, s.l, nil), driver.ErrGone) })
 	})
 }
 
@@ -419,7 +424,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 	}
 	s.mu.Lock()
 	keys.Sees(&t.heir, &p)
-	reads := t.j.ReportDeath && (p.Held || !t.based)
+	reads := t.j.ReportDeath && (p.Held || !t.heir.Based)
 	s.mu.Unlock()
 	if reads {
 		c, err := s.l.Get(ctx, t.q.path)
@@ -432,7 +437,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 			gaps = 2 // the number and the bell
 		}
 		s.mu.Lock()
-		t.based, t.inherited = true, keys.Inherits(&t.heir, &p, mark, gaps)
+		t.inherited = keys.Inherits(&t.heir, &p, mark, gaps)
 		s.mu.Unlock()
 	}
 	if !p.Held {
@@ -441,7 +446,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 	s.mu.Lock()
 	t.mark = f.mark(&p, key, version(f.stat.Version))
 	s.mu.Unlock()
-	return t.at.grant(ctx, p.Wanted)
+	return t.recipe.grant(ctx, p.Wanted)
 }
 
 // suits: no ticket of the line is of another kind or number than this one.
@@ -465,17 +470,17 @@ func (t *entry) agree(ctx context.Context, f *listing) error {
 	case v.Refused && v.By == nil:
 		return t.refuse(ctx, fmt.Errorf("%w: the number of permits was set to %d", driver.ErrMismatch, f.number.Permits))
 	case v.Refused:
-		because, err := t.at.intrudes(ctx, v.By)
+		because, err := t.recipe.intrudes(ctx, v.By)
 		switch {
 		case err != nil:
 			return err
 		case because == "":
 			return t.refuse(ctx, fmt.Errorf("%w: the ticket %s is in front", driver.ErrMismatch, v.By.node))
 		}
-		return t.expelled(ctx, &zk.Check{Path: because, Version: -1}, &zk.Delete{Path: t.q.path + "/" + v.By.node, Version: -1})
+		return t.expel(ctx, &zk.Check{Path: because, Version: -1}, &zk.Delete{Path: t.q.path + "/" + v.By.node, Version: -1})
 	case len(v.Expel) > 0:
 		o := v.Expel[0]
-		return t.expelled(ctx, append(f.expel(t.q, o, v.By), f.unchanged(t.q, o)...)...)
+		return t.expel(ctx, append(f.expulsion(t.q, o, v.By), f.unchanged(t.q, o)...)...)
 	}
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -483,8 +488,8 @@ func (t *entry) agree(ctx context.Context, f *listing) error {
 	return nil
 }
 
-// expelled removes an intruder. It is errStale if the list is to be read again.
-func (t *entry) expelled(ctx context.Context, ops ...any) error {
+// expel removes an intruder. It is errStale if the list is to be read again.
+func (t *entry) expel(ctx context.Context, ops ...any) error {
 	_, err := t.s.l.Multi(ctx, ops...)
 	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) {
 		err = errStale
@@ -498,7 +503,7 @@ func (t *entry) refuse(ctx context.Context, why error) error {
 	t.s.mu.Lock()
 	t.s.refused.Add(t.j.ID)
 	t.s.mu.Unlock()
-	if err := zk.Unless(t.at.quit(ctx, false), driver.ErrGone); err != nil {
+	if err := zk.Unless(t.recipe.quit(ctx, false), driver.ErrGone); err != nil {
 		return err
 	}
 	return why
@@ -507,7 +512,7 @@ func (t *entry) refuse(ctx context.Context, why error) error {
 // withdraw removes a ticket where a look at its queue is refused, for good: no caller asks about it again. It is gone
 // before the next one comes, unless that fails.
 func (t *entry) withdraw(ctx context.Context) {
-	quit := func(ctx context.Context) error { return zk.Unless(t.at.quit(ctx, false), driver.ErrGone) }
+	quit := func(ctx context.Context) error { return zk.Unless(t.recipe.quit(ctx, false), driver.ErrGone) }
 	if t.isOld() && quit(ctx) != nil {
 		t.s.store.background(func(ctx context.Context) {
 			ctx, cancel := t.s.within(ctx)

@@ -14,9 +14,9 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
-// place is where a ticket stands. An entry is its own place: a line. In the layouts of Curator, see package curator,
-// some steps differ. This file has all that depends on which of them it is.
-type place interface {
+// recipe is how a ticket is joined, granted and left. An entry is its own recipe: a line. In the layouts of Curator, see
+// package curator, some steps differ. This file has all that depends on which of them it is.
+type recipe interface {
 	precheck(ctx context.Context) error
 	enter(ctx context.Context) (exchange.Status, error)
 	look(ctx context.Context) (exchange.Status, error)
@@ -24,7 +24,7 @@ type place interface {
 	quit(ctx context.Context, clean bool) error
 	shrink(ctx context.Context, units int64) error
 	keep(ctx context.Context, d time.Duration) error
-	expel(ctx context.Context) error
+	removeExpired(ctx context.Context) error
 	// watched is the node of a holder that is watched, and the queue where others would wait for it; nil: none would.
 	// s.mu is held.
 	watched() (node string, crowd *queue)
@@ -41,14 +41,14 @@ func (t *entry) dropped()                  {}
 
 func (t *entry) intrudes(context.Context, *ticket) (string, error) { return "", nil }
 
-// placeOf is where a new ticket stands.
-func (s *store) placeOf(t *entry) place {
-	e := &curatorPlace{t, make(chan struct{})}
+// recipeOf is that of a new ticket.
+func (s *store) recipeOf(t *entry) recipe {
+	e := &curatorTicket{t, make(chan struct{})}
 	switch {
 	case s.lends(t.j.Kind):
-		return &semaphorePlace{curatorPlace: e, leases: s.layouts.Leases(e)}
+		return &semaphoreRecipe{curatorTicket: e, leases: s.layouts.Leases(e)}
 	case t.j.Kind == driver.Barrier && s.barriers:
-		return &barrierPlace{curatorPlace: e, member: s.layouts.Member(e)}
+		return &barrierRecipe{curatorTicket: e, member: s.layouts.Member(e)}
 	}
 	return t
 }
@@ -71,18 +71,18 @@ func (s *store) lineOf(name string, kind driver.Kind) *queue {
 	return q.locks
 }
 
-// curatorPlace is what package curator needs of an entry.
-type curatorPlace struct {
+// curatorTicket is what package curator needs of an entry.
+type curatorTicket struct {
 	*entry
 	held chan struct{} // closed with the grant
 }
 
-func (e *curatorPlace) Join() *exchange.Join              { return &e.j }
-func (e *curatorPlace) Link() *zk.Link                    { return e.s.l.Link }
-func (e *curatorPlace) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
-func (e *curatorPlace) Held() bool                        { return e.now().state == exchange.Held }
+func (e *curatorTicket) Join() *exchange.Join              { return &e.j }
+func (e *curatorTicket) Link() *zk.Link                    { return e.s.l.Link }
+func (e *curatorTicket) Session() (int64, context.Context) { return e.s.zk, e.s.ctx }
+func (e *curatorTicket) Held() bool                        { return e.now().state == exchange.Held }
 
-func (e *curatorPlace) Data(lease bool) []byte {
+func (e *curatorTicket) Data(lease bool) []byte {
 	m := e.meta()
 	if lease {
 		e.s.mu.Lock()
@@ -92,16 +92,16 @@ func (e *curatorPlace) Data(lease bool) []byte {
 	return m.encode()
 }
 
-func (e *curatorPlace) Wake() { e.s.store.background(e.wake) }
+func (e *curatorTicket) Wake() { e.s.store.background(e.wake) }
 
-func (e *curatorPlace) wake(ctx context.Context) {
+func (e *curatorTicket) wake(ctx context.Context) {
 	ctx, cancel := e.s.within(ctx)
 	defer cancel()
 	if e.turn.Take(ctx) != nil {
 		return
 	}
 	was := e.now().state
-	st, err := e.at.look(ctx)
+	st, err := e.recipe.look(ctx)
 	e.turn.Give()
 	now, _ := e.s.l.State()
 	switch {
@@ -116,22 +116,22 @@ func (e *curatorPlace) wake(ctx context.Context) {
 }
 
 // ends forgets a ticket that was found to be gone, or has left.
-func (e *curatorPlace) ends() exchange.Status {
+func (e *curatorTicket) ends() exchange.Status {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
 	e.forget()
 	return exchange.Status{}
 }
 
-// semaphorePlace is the place of a ticket that waits in a line of locks, and then holds leases.
-type semaphorePlace struct {
-	*curatorPlace
+// semaphoreRecipe is that of a ticket that waits in a line of locks, and then holds leases.
+type semaphoreRecipe struct {
+	*curatorTicket
 	leases      *curator.Leases
 	first, over bool   // s.mu: it was first among locks; its leases were given back
 	lease       string // s.mu: the path of one, of a holder
 }
 
-func (p *semaphorePlace) precheck(ctx context.Context) error {
+func (p *semaphoreRecipe) precheck(ctx context.Context) error {
 	because, err := p.leases.Against(ctx, p.j.Capacity)
 	if err == nil && because != "" {
 		err = curator.Mismatch(because)
@@ -152,7 +152,7 @@ func (p *semaphorePlace) precheck(ctx context.Context) error {
 }
 
 // fits: the permits of the ticket, and of all in front of it, are no more than there are.
-func (p *semaphorePlace) fits(f *listing) bool {
+func (p *semaphoreRecipe) fits(f *listing) bool {
 	left := p.j.Capacity
 	for _, o := range f.Keys {
 		if o.ID == p.j.ID {
@@ -165,18 +165,18 @@ func (p *semaphorePlace) fits(f *listing) bool {
 	return p.j.Units <= left
 }
 
-func (p *semaphorePlace) watched() (string, *queue) { return p.lease, p.q.leases }
-func (p *semaphorePlace) alone() bool               { return p.first }
+func (p *semaphoreRecipe) watched() (string, *queue) { return p.lease, p.q.leases }
+func (p *semaphoreRecipe) alone() bool               { return p.first }
 
 // intrudes looks for a lease of another number of permits than a ticket among locks says.
-func (p *semaphorePlace) intrudes(ctx context.Context, o *ticket) (string, error) {
+func (p *semaphoreRecipe) intrudes(ctx context.Context, o *ticket) (string, error) {
 	if o.Foreign {
 		return "", nil
 	}
 	return p.leases.Against(ctx, o.Capacity)
 }
 
-func (p *semaphorePlace) look(ctx context.Context) (exchange.Status, error) {
+func (p *semaphoreRecipe) look(ctx context.Context) (exchange.Status, error) {
 	p.s.mu.Lock()
 	first, held := p.first, p.state == exchange.Held
 	p.s.mu.Unlock()
@@ -190,7 +190,7 @@ func (p *semaphorePlace) look(ctx context.Context) (exchange.Status, error) {
 }
 
 // whatBecame of a ticket that was looked at.
-func (p *semaphorePlace) whatBecame(ctx context.Context, err error) (exchange.Status, error) {
+func (p *semaphoreRecipe) whatBecame(ctx context.Context, err error) (exchange.Status, error) {
 	if errors.Is(err, driver.ErrGone) {
 		return exchange.Status{}, zk.Unless(p.quit(ctx, false), driver.ErrGone)
 	}
@@ -200,7 +200,7 @@ func (p *semaphorePlace) whatBecame(ctx context.Context, err error) (exchange.St
 }
 
 // grant goes on with one that is first among locks.
-func (p *semaphorePlace) grant(ctx context.Context, _ bool) (exchange.Status, error) {
+func (p *semaphoreRecipe) grant(ctx context.Context, _ bool) (exchange.Status, error) {
 	s := p.s
 	s.mu.Lock()
 	p.first = true
@@ -234,7 +234,7 @@ func (p *semaphorePlace) grant(ctx context.Context, _ bool) (exchange.Status, er
 	return st, err
 }
 
-func (p *semaphorePlace) quit(ctx context.Context, clean bool) error {
+func (p *semaphoreRecipe) quit(ctx context.Context, clean bool) error {
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (p *semaphorePlace) quit(ctx context.Context, clean bool) error {
 	return err
 }
 
-func (p *semaphorePlace) shrink(ctx context.Context, units int64) error {
+func (p *semaphoreRecipe) shrink(ctx context.Context, units int64) error {
 	done, err := p.leases.Shrink(ctx, units)
 	switch {
 	case errors.Is(err, driver.ErrGone):
@@ -282,10 +282,10 @@ func (p *semaphorePlace) shrink(ctx context.Context, units int64) error {
 	return p.rename(ctx, 0, func(next *ticket) { next.wish = min(next.wish, units) })
 }
 
-func (p *semaphorePlace) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }
-func (p *semaphorePlace) expel(ctx context.Context) error           { return p.quit(ctx, false) }
+func (p *semaphoreRecipe) keep(context.Context, time.Duration) error { return curator.ErrFixedLease }
+func (p *semaphoreRecipe) removeExpired(ctx context.Context) error   { return p.quit(ctx, false) }
 
-func (p *semaphorePlace) abandon(ctx context.Context, l *link) error {
+func (p *semaphoreRecipe) abandon(ctx context.Context, l *link) error {
 	if err := p.entry.abandon(ctx, l); err != nil {
 		return err
 	}
@@ -297,14 +297,14 @@ func (p *semaphorePlace) abandon(ctx context.Context, l *link) error {
 }
 
 // dropped gives leases back that were made while another client took the ticket out.
-func (p *semaphorePlace) dropped() {
+func (p *semaphoreRecipe) dropped() {
 	if p.first && !p.over {
 		p.s.store.background(func(ctx context.Context) { _ = p.leases.Leave(ctx, "", false) })
 	}
 }
 
 // linger waits for a ticket that is about to hold: others who hold, too, are on their way from locks to leases.
-func (p *semaphorePlace) linger(ctx context.Context) exchange.Status {
+func (p *semaphoreRecipe) linger(ctx context.Context) exchange.Status {
 	select {
 	case <-p.held:
 	case <-time.After(curator.Patience):
@@ -315,16 +315,16 @@ func (p *semaphorePlace) linger(ctx context.Context) exchange.Status {
 	return p.statusNow()
 }
 
-// barrierPlace is the place of a member of a double barrier.
-type barrierPlace struct {
-	*curatorPlace
+// barrierRecipe is that of a member of a double barrier.
+type barrierRecipe struct {
+	*curatorTicket
 	member *curator.Member
 }
 
-func (p *barrierPlace) precheck(context.Context) error { return nil }
-func (p *barrierPlace) watched() (string, *queue)      { return p.path(), nil }
+func (p *barrierRecipe) precheck(context.Context) error { return nil }
+func (p *barrierRecipe) watched() (string, *queue)      { return p.path(), nil }
 
-func (p *barrierPlace) enter(ctx context.Context) (exchange.Status, error) {
+func (p *barrierRecipe) enter(ctx context.Context) (exchange.Status, error) {
 	p.s.mu.Lock()
 	key := keys.Key{ID: p.j.ID, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
 	p.key = &ticket{Key: key, node: curator.UUID(p.j.ID)}
@@ -332,7 +332,7 @@ func (p *barrierPlace) enter(ctx context.Context) (exchange.Status, error) {
 	return p.look(ctx)
 }
 
-func (p *barrierPlace) look(ctx context.Context) (exchange.Status, error) {
+func (p *barrierRecipe) look(ctx context.Context) (exchange.Status, error) {
 	if p.Held() {
 		err := p.member.Look(ctx)
 		if errors.Is(err, driver.ErrGone) {
@@ -357,7 +357,7 @@ func (p *barrierPlace) look(ctx context.Context) (exchange.Status, error) {
 	return p.grant(ctx, false)
 }
 
-func (p *barrierPlace) quit(ctx context.Context, _ bool) error {
+func (p *barrierRecipe) quit(ctx context.Context, _ bool) error {
 	err := p.member.Leave(ctx)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		p.ends()
@@ -365,9 +365,9 @@ func (p *barrierPlace) quit(ctx context.Context, _ bool) error {
 	return err
 }
 
-func (p *barrierPlace) shrink(context.Context, int64) error       { return nil }
-func (p *barrierPlace) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
-func (p *barrierPlace) expel(ctx context.Context) error           { return p.quit(ctx, false) }
+func (p *barrierRecipe) shrink(context.Context, int64) error       { return nil }
+func (p *barrierRecipe) keep(context.Context, time.Duration) error { return curator.ErrFixedMember }
+func (p *barrierRecipe) removeExpired(ctx context.Context) error   { return p.quit(ctx, false) }
 
 // readAll is readAny with the tickets in other layouts, for callers that are shown a queue or ask for one of its
 // tickets.
@@ -475,7 +475,7 @@ func (s *laidOut) Join(ctx context.Context, j exchange.Join) (exchange.Status, e
 	if err == nil && by != "" {
 		err = t.refuse(ctx, curator.Mismatch(by))
 	}
-	if p, is := t.at.(*semaphorePlace); is && err == nil && st.State == exchange.Waiting && p.fits(f) {
+	if p, is := t.recipe.(*semaphoreRecipe); is && err == nil && st.State == exchange.Waiting && p.fits(f) {
 		st = p.linger(ctx)
 	}
 	return st, o.failed(ctx, err)

@@ -14,7 +14,7 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 	return false, s.in(ctx, l.Session.ID, func(ctx context.Context, o *session) error {
 		q := s.queue(l.Queue)
 		if t := o.entry(l.ID); t != nil && t.q.name == q.name {
-			return t.at.quit(ctx, l.Clean)
+			return t.recipe.quit(ctx, l.Clean)
 		}
 		o.mu.Lock()
 		o.buried.Add(l.ID)
@@ -44,7 +44,7 @@ func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bo
 		switch t := s.entries[id]; {
 		case t == nil || t.q.name != q.name:
 			gone[i] = true
-		case t.state == exchange.Waiting && t.key.until == 0 && !t.at.alone():
+		case t.state == exchange.Waiting && t.key.until == 0 && !t.recipe.alone():
 			all = append(all, t)
 			ops = append(ops, &zk.Delete{Path: t.path(), Version: -1})
 		}
@@ -70,7 +70,7 @@ func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bo
 		if gone[i] = t == nil || t.q.name != q.name; gone[i] {
 			return
 		}
-		err := t.at.quit(ctx, clean)
+		err := t.recipe.quit(ctx, clean)
 		if gone[i] = errors.Is(err, driver.ErrGone); !gone[i] {
 			errs[i] = err
 		}
@@ -102,12 +102,16 @@ func (t *entry) abandon(ctx context.Context, l *link) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	return zk.Unless(t.removeNode(ctx, l, t.now().key, func(key *ticket) error {
+	return zk.Unless(t.removeAny(ctx, l, t.now().key), driver.ErrGone)
+}
+
+func (t *entry) removeAny(ctx context.Context, l *link, key *ticket) error {
+	return t.removeNode(ctx, l, key, func(key *ticket) error {
 		if key.until != 0 {
 			return nil
 		}
 		return l.Remove(ctx, t.q.path+"/"+key.node)
-	}), driver.ErrGone)
+	})
 }
 
 // removeNode removes the node of a ticket, which may have another name than is known, from a call without an answer or by

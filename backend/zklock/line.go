@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -260,22 +259,6 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m mark, 
 		m.version = freshVersion
 	}
 	return l.Remove(ctx, path)
-}
-
-// purge removes a node, sooner or later, unless over says that it goes with its session.
-func (s *store) purge(ctx context.Context, l *link, path string, every time.Duration, over func() bool) {
-	retry(ctx, every, func() error {
-		err := zk.Unless(l.Remove(ctx, path), zk.ErrNoNode)
-		if err != nil && over() {
-			err = nil
-		}
-		return err
-	})
-	if t, ok := parse(base(path)); ok && number(t.Order) == math.MaxInt32 {
-		if errors.Is(l.Remove(ctx, parent(path)), zk.ErrNotEmpty) { // of tickets, or of a number of permits
-			_ = s.renumber(ctx, l, parent(path))
-		}
-	}
 }
 
 // clock reads the clock of the server, in milliseconds, between sent and by. After this write the server is up to date.

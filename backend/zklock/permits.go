@@ -286,14 +286,14 @@ func (f *listing) intruders(q *queue) (ops []any, err error) {
 		if !v.Refused || t.Foreign {
 			return nil, driver.ErrMismatch
 		}
-		ops = append(ops, f.expel(q, t, v.By)...)
+		ops = append(ops, f.expulsion(q, t, v.By)...)
 	}
 	return ops, nil
 }
 
-// expel are operations that remove a ticket, as long as what stands because of which it is to be refused: a ticket, or
+// expulsion are operations that remove a ticket, as long as what stands because of which it is to be refused: a ticket, or
 // (nil) the number of permits.
-func (f *listing) expel(q *queue, t, by *ticket) []any {
+func (f *listing) expulsion(q *queue, t, by *ticket) []any {
 	because := f.number.node
 	if by != nil {
 		because = by.node

@@ -182,7 +182,7 @@ func (s *session) lookAt(ctx context.Context, ref exchange.Ref) (st exchange.Sta
 			return st, err
 		}
 	}
-	st, err = t.at.look(ctx)
+	st, err = t.recipe.look(ctx)
 	if errors.Is(err, driver.ErrMismatch) { // the ticket was refused, and is gone
 		return exchange.Status{}, nil
 	}

@@ -45,11 +45,11 @@ type session struct {
 
 // entry is what the client keeps of the node of a ticket, from before that is made until it is gone.
 type entry struct {
-	s    *session
-	at   place
-	q    *queue // the line in which it stands
-	j    exchange.Join
-	turn zk.Turn // of calls that find out where the ticket stands
+	s      *session
+	recipe recipe
+	q      *queue // the line in which it stands
+	j      exchange.Join
+	turn   zk.Turn // of calls that find out where the ticket stands
 
 	known // session.mu guards it
 }
@@ -72,7 +72,6 @@ type known struct {
 	agreed bool           // no ticket in front is of another kind, nor will any be
 	front  int            // how many were in front, as was last seen
 	heir   keys.Heir
-	based  bool // heir knows whom the ticket inherits from
 	wait   *waiting
 
 	// Of a holder.
@@ -88,7 +87,7 @@ type known struct {
 	// Its own end.
 	end            driver.Instant
 	stray, evicted bool
-	fixed, kept    bool
+	fixed          bool
 	until          int64         // of the node for which end is known
 	hold           time.Duration // the fixed time that ends then
 	ends           *time.Timer
@@ -207,11 +206,11 @@ func (s *session) connected(now int64, timeout time.Duration) {
 		s.end()
 		return
 	}
-	s.store.background(func(ctx context.Context) { s.again(ctx) })
+	s.store.background(func(ctx context.Context) { s.reconnected(ctx) })
 }
 
-// again is called when the connection is there again. All that was watched may have changed.
-func (s *session) again(ctx context.Context) {
+// reconnected is called when the connection is there again. All that was watched may have changed.
+func (s *session) reconnected(ctx context.Context) {
 	s.readInbox(ctx)
 	s.mu.Lock()
 	var held, waiters []*entry
@@ -376,7 +375,7 @@ func (s *session) abandon(ctx context.Context, l *link) error {
 	}
 	s.mu.Unlock()
 	for _, t := range all {
-		if err := t.at.abandon(ctx, l); err != nil {
+		if err := t.recipe.abandon(ctx, l); err != nil {
 			return err
 		}
 		t.forgotten()
@@ -456,7 +455,7 @@ func (t *entry) drop() {
 	t.s.l.Lighten(t.s.zk, t.s.store.weighs(t.q, &t.j))
 	t.s.l.Ignore(t.own)
 	t.unwatch()
-	t.at.dropped()
+	t.recipe.dropped()
 	for _, timer := range []*time.Timer{t.settled, t.ends} {
 		if timer != nil {
 			timer.Stop()

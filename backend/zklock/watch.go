@@ -119,7 +119,23 @@ func (t *entry) waitNow() *waiting {
 	return w
 }
 
-// watch sets the watches that are missing, and reads what a grant will need, while there is time.
+// nodes are what a waiter watches: its own may be removed by hand.
+func (w *waiting) nodes(own string) map[string]bool {
+	all := map[string]bool{own: true}
+	for _, o := range w.obstacles {
+		all[o.node] = true
+	}
+	if w.next != nil {
+		all[w.next.node] = true
+	}
+	if w.permits != "" {
+		all[w.permits] = true
+	}
+	return all
+}
+
+// watch draws conclusions from the watches that have fired, sets those that are missing, and reads what a grant will
+// need, while there is time.
 func (t *entry) watch(ctx context.Context) {
 	s := t.s
 	ctx, end, err := t.inTurn(ctx)
@@ -133,31 +149,36 @@ func (t *entry) watch(ctx context.Context) {
 		s.mu.Unlock()
 		return
 	}
-	want := map[string]bool{t.key.node: true} // it may be removed by hand
-	for _, o := range w.obstacles {
-		want[o.node] = true
-	}
-	if w.next != nil {
-		want[w.next.node] = true
-	}
-	if w.permits != "" {
-		want[w.permits] = true
-	}
-	changed := false
+	own := t.key.node
+	missing := w.nodes(own)
+	var gone *obstacle
+	looks, next := false, false
 	for node, on := range w.on {
 		what, fired := on.Fired()
-		if fired && what == zk.NodeDeleted && want[node] {
-			changed = true // it came while something else was looked at
+		wanted := missing[node]
+		delete(missing, node)
+		if wanted && !fired {
+			continue
 		}
-		if fired || !want[node] {
-			s.l.Ignore(on)
-			delete(w.on, node)
+		s.l.Ignore(on)
+		delete(w.on, node)
+		i := slices.IndexFunc(w.obstacles, func(o obstacle) bool { return o.node == node })
+		switch {
+		case !wanted:
+		case what != zk.NodeDeleted, node == own, node == w.permits:
+			looks = true
+		case i >= 0:
+			gone = &w.obstacles[i]
+		default:
+			next = true
 		}
 	}
-	maps.DeleteFunc(want, func(node string, _ bool) bool { return w.on[node] != nil })
-	own := t.key.node
 	s.mu.Unlock()
-	if changed || !t.set(ctx, w, want, own) {
+	if gone != nil && !looks {
+		t.passed(ctx, w, gone)
+		return
+	}
+	if looks || next && !t.advance(ctx, w) || !t.set(ctx, w, missing, own) {
 		t.lookAnew()
 		return
 	}
@@ -196,7 +217,7 @@ func (t *entry) set(ctx context.Context, w *waiting, want map[string]bool, own s
 	nodes, errs := slices.Collect(maps.Keys(want)), make([]error, len(want))
 	s.mu.Lock()
 	for _, node := range nodes {
-		w.on[node] = s.l.Watch(t.q.path+"/"+node, false, func() { s.store.background(t.react) })
+		w.on[node] = s.l.Watch(t.q.path+"/"+node, false, func() { s.store.background(t.watch) })
 	}
 	s.mu.Unlock()
 	_, err = zk.Run(ctx, func() (struct{}, error) { // ctx may end before they are answered
@@ -234,51 +255,6 @@ func (t *entry) set(ctx context.Context, w *waiting, want map[string]bool, own s
 	return ok
 }
 
-// react draws conclusions from the watches that have fired.
-func (t *entry) react(ctx context.Context) {
-	s := t.s
-	ctx, end, err := t.inTurn(ctx)
-	if err != nil {
-		return
-	}
-	defer end()
-	s.mu.Lock()
-	w := t.waitNow()
-	if w == nil {
-		s.mu.Unlock()
-		return
-	}
-	var gone *obstacle
-	looks, next := false, false
-	for node, on := range w.on {
-		what, fired := on.Fired()
-		if !fired {
-			continue
-		}
-		delete(w.on, node)
-		switch {
-		case what != zk.NodeDeleted, node == t.key.node, node == w.permits:
-			looks = true
-		case w.next != nil && node == w.next.node:
-			next = true
-		}
-		for i := range w.obstacles {
-			if w.obstacles[i].node == node {
-				gone = &w.obstacles[i]
-			}
-		}
-	}
-	s.mu.Unlock()
-	switch {
-	case looks:
-		t.lookAnew()
-	case gone != nil:
-		t.passed(ctx, w, gone)
-	case next && !t.advance(ctx, w):
-		t.lookAnew()
-	}
-}
-
 // passed sees whether the ticket is held after an obstacle has left: for sure if
 // nothing else was in the way, or if the obstacle was held, after which none
 // before it is left.
@@ -295,12 +271,12 @@ func (t *entry) passed(ctx context.Context, w *waiting, o *obstacle) {
 		t.mark.leaves = t.key.Units >= t.key.Capacity
 		if robust {
 			t.heir.Clean()
-			t.based, t.inherited = true, false
+			t.inherited = false
 		}
 	}
 	s.mu.Unlock()
 	if granted {
-		switch st, err := t.at.grant(ctx, false); {
+		switch st, err := t.recipe.grant(ctx, false); {
 		case err == nil && st.State == exchange.Held:
 			s.store.tell(exchange.Event{Type: exchange.Granted, ID: t.j.ID, Status: st})
 			return

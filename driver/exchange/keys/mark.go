@@ -29,8 +29,9 @@ func (l *Line[T]) MarkFor(m Mark, id string) Mark {
 // cleanly; 0: there was none. Orders are numbers without gaps there, from 1. It learns from each line in which the
 // ticket stands.
 type Heir struct {
-	based, inherits bool
-	last, former    int64 // exclusive keys that were seen in front; 0: none
+	Based        bool // it has learned a mark, or that the holder in front left cleanly
+	inherits     bool
+	last, former int64 // exclusive keys that were seen in front; 0: none
 }
 
 // Sees notes a line. Of places that a waiter had, it knows which holder was the last one.
@@ -59,8 +60,8 @@ func Sees[T Keyed](h *Heir, p *Place[T]) {
 // Inherits says whether the ticket does, by the mark. It is called for a waiter once, and with the grant. Gaps is how
 // many orders between the mark and the key are of no keys.
 func Inherits[T Keyed](h *Heir, p *Place[T], mark, gaps int64) bool {
-	if !h.based { // the keys between it and the mark that are gone may have been holders
-		h.based, h.inherits = true, p.of.Order-mark-1-gaps > int64(len(p.Before))
+	if !h.Based { // the keys between it and the mark that are gone may have been holders
+		h.Based, h.inherits = true, p.of.Order-mark-1-gaps > int64(len(p.Before))
 	}
 	if h.last == 0 || !p.Held {
 		return h.inherits
@@ -79,4 +80,4 @@ func Inherits[T Keyed](h *Heir, p *Place[T], mark, gaps int64) bool {
 }
 
 // Clean notes that the holder in front has left, and was the last one to do so cleanly: then it was the last one.
-func (h *Heir) Clean() { h.based, h.inherits = true, false }
+func (h *Heir) Clean() { h.Based, h.inherits = true, false }

@@ -62,21 +62,21 @@ type Ticket interface {
 	Wake() // it is to be looked at, whether or not a call waits for it
 }
 
-// place is what the places of all tickets have.
-type place struct {
+// base is what all tickets have.
+type base struct {
 	Ticket
 	ls    *Layouts
 	queue string  // the path
 	turn  zk.Turn // see do
 }
 
-func (ls *Layouts) place(t Ticket) place {
-	return place{Ticket: t, ls: ls, queue: ls.Path(t.Join().Queue), turn: zk.NewTurn()}
+func (ls *Layouts) base(t Ticket) base {
+	return base{Ticket: t, ls: ls, queue: ls.Path(t.Join().Queue), turn: zk.NewTurn()}
 }
 
 // do does one thing with the ticket after the other, each to its end, whether or not its caller waits for that: so what
 // was asked for is answered, or its connection has ended, before the next one begins.
-func (p *place) do(ctx context.Context, f func(ctx context.Context) error) error {
+func (p *base) do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := p.turn.Take(ctx); err != nil {
 		return err
 	}

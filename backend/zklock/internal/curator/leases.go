@@ -16,7 +16,7 @@ import (
 //
 // Its fields are of the one that has the turn.
 type Leases struct {
-	place
+	base
 	path  string // of all leases
 	units int64
 	nodes []string  // nil: not made, as far as is known
@@ -32,10 +32,10 @@ const (
 	Patience = time.Second
 )
 
-// Leases makes the place of a ticket. It may have some from an earlier session if its Join is repeated.
+// Leases is for a ticket. It may have some from an earlier session if its Join is repeated.
 func (ls *Layouts) Leases(t Ticket) *Leases {
-	p := ls.place(t)
-	return &Leases{place: p, path: p.queue + leases, units: t.Join().Units, doubt: t.Join().Retry}
+	p := ls.base(t)
+	return &Leases{base: p, path: p.queue + leases, units: t.Join().Units, doubt: t.Join().Retry}
 }
 
 // CheckLeases refuses what leases cannot be.

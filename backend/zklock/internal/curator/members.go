@@ -35,16 +35,16 @@ type departure struct {
 
 // Member is a ticket of a double barrier, which is always held.
 type Member struct {
-	place
+	base
 	path  string
 	over  bool // it has left
 	stop  func() bool
 	round uint64 // that it is in, as far as this client knows: see departure; Layouts.mu guards it
 }
 
-// Member makes the place of a ticket.
+// Member is for a ticket.
 func (ls *Layouts) Member(t Ticket) *Member {
-	m := &Member{place: ls.place(t)}
+	m := &Member{base: ls.base(t)}
 	m.path = m.queue + "/" + UUID(t.Join().ID)
 	return m
 }

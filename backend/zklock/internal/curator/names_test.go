@@ -40,6 +40,7 @@ func TestNamesOfLeases(t *testing.T) {
 		"_c_01234567-89AB-CDEF-0123-456789abcdef-of8-lease-0000000007":  {id: one, number: 7, limit: 8},
 		"_c_01234567-89ab-cdef-0123-456789abcdef-of8-lease--000000007":  {id: one, number: -7, limit: 8},
 		"_c_01234567-89ab-cdef-0123-456789abcdef-of8-lease--2147483648": {id: one, number: -1 << 31, limit: 8},
+		"_c_01234567-89ab-cdef-0123-456789abcdef-of8-lease--1000000000": {id: one, number: -1_000_000_000, limit: 8},
 		"_c_01234567-89ab-cdef-0123-456789abcdef-lease-0000000007":      {id: one, number: 7},
 		"_c_01234567-89ab-cdef-0123-456789abcdef-ofx-lease-0000000007":  {id: one, number: 7},
 		"_c_01234567-89ab-cdef-0123-456789abcde-of8-lease-0000000007":   {number: 7},

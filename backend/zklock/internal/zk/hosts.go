@@ -20,14 +20,16 @@ type hosts struct {
 	ttl       func() time.Duration // that was granted
 	left      atomic.Bool          // the client is closed: it sees that where it rests
 	mu        sync.Mutex
-	addresses []string
-	names     []string // of the URL, for each address
+	addresses []address
 	turn      int
 	connected int       // the one that the client was connected to last; -1: none yet
 	since     time.Time // it was connected then; zero once another connection was tried
 	lost      time.Time // a connection that had lasted was found to have ended
 	tries     int       // since a server was connected
 }
+
+// address is one of a server that the URL calls by this name.
+type address struct{ addr, name string }
 
 const (
 	lookUpWithin = 3 * time.Second
@@ -38,50 +40,32 @@ const (
 func (h *hosts) Init(servers []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lookUpWithin)
 	defer cancel()
-	type found struct {
-		name      string
-		addresses []string
-		err       error
-	}
-	all := make([]found, len(servers))
+	all, errs := make([][]address, len(servers)), make([]error, len(servers))
 	var lookUps sync.WaitGroup
 	for i, server := range servers {
 		lookUps.Go(func() {
 			name, port, err := net.SplitHostPort(server)
 			if err != nil {
-				all[i].err = err
+				errs[i] = err
 				return
 			}
-			addresses, err := net.DefaultResolver.LookupHost(ctx, name)
-			if err != nil {
-				all[i] = found{name, []string{server}, err}
-				return
+			ips, err := net.DefaultResolver.LookupHost(ctx, name)
+			if errs[i] = err; err != nil {
+				all[i] = []address{{server, name}}
 			}
-			all[i].name = name
-			for _, a := range addresses {
-				all[i].addresses = append(all[i].addresses, net.JoinHostPort(a, port))
+			for _, ip := range ips {
+				all[i] = append(all[i], address{net.JoinHostPort(ip, port), name})
 			}
 		})
 	}
 	lookUps.Wait()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.addresses, h.names, h.turn, h.connected = nil, nil, -1, -1
-	var errs []error
-	for _, f := range all {
-		h.addresses = append(h.addresses, f.addresses...)
-		h.names = append(h.names, slices.Repeat([]string{f.name}, len(f.addresses))...)
-		if f.err != nil {
-			errs = append(errs, f.err)
-		}
-	}
-	if len(errs) == len(all) {
+	if !slices.Contains(errs, nil) {
 		return errors.Join(errs...)
 	}
-	rand.Shuffle(len(h.addresses), func(i, j int) {
-		h.addresses[i], h.addresses[j] = h.addresses[j], h.addresses[i]
-		h.names[i], h.names[j] = h.names[j], h.names[i]
-	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.addresses, h.turn, h.connected = slices.Concat(all...), -1, -1
+	rand.Shuffle(len(h.addresses), func(i, j int) { h.addresses[i], h.addresses[j] = h.addresses[j], h.addresses[i] })
 	return nil
 }
 
@@ -109,13 +93,13 @@ func (h *hosts) Next() (address string, clientRests bool) {
 		h.connected = 0
 	}
 	if h.left.Load() {
-		return h.addresses[h.turn], true
+		return h.addresses[h.turn].addr, true
 	}
 	if ttl := h.ttl(); rest && time.Since(h.lost) < ttl/2 {
 		time.Sleep(min(ttl/40, clientRest))
 		rest = false
 	}
-	return h.addresses[h.turn], rest
+	return h.addresses[h.turn].addr, rest
 }
 
 // dial connects with a patience that follows the TTL, and grows from try to try: the kernel asks
@@ -135,7 +119,7 @@ func (h *hosts) dial(dial Dialler) Dialler {
 func (h *hosts) name() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.names[h.turn]
+	return h.addresses[h.turn].name
 }
 
 // leave closes the client of these servers.

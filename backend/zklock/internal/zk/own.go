@@ -3,6 +3,7 @@ package zk
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
@@ -10,15 +11,7 @@ import (
 
 // Knows reports whether a ticket is one of a session on this connection.
 func (t *Tap) Knows(id string) bool {
-	t.mu.Lock()
-	all := t.snapshot()
-	t.mu.Unlock()
-	for _, l := range all {
-		if l.Knows != nil && l.Knows(id) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.snapshot(), func(l *Listener) bool { return l.Knows != nil && l.Knows(id) })
 }
 
 const opGetEphemerals = 103

@@ -22,7 +22,7 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 				}
 			}
 		}
-		alone := &hosts{addresses: []string{"a:1"}, turn: -1, connected: -1, ttl: func() time.Duration { return ttl }}
+		alone := &hosts{addresses: make([]address, 1), turn: -1, connected: -1, ttl: func() time.Duration { return ttl }}
 		rests(alone, false, true, true)
 		alone.Connected()
 		time.Sleep(clientRest / 2)
@@ -31,7 +31,7 @@ func TestASoleServerIsTriedAgainAtOnce(t *testing.T) {
 		time.Sleep(2 * clientRest)
 		rests(alone, false, true, true)
 
-		several := &hosts{addresses: []string{"a:1", "b:1", "c:1"}, turn: -1, connected: -1, ttl: func() time.Duration { return ttl }}
+		several := &hosts{addresses: make([]address, 3), turn: -1, connected: -1, ttl: func() time.Duration { return ttl }}
 		rests(several, false)
 		several.Connected()
 		time.Sleep(2 * clientRest)

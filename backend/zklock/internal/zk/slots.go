@@ -3,6 +3,7 @@ package zk
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,15 +67,14 @@ func (s *slots) take(ctx context.Context, r Rank) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	for i, other := range s.lines[r] {
-		if other == turn {
-			s.lines[r] = append(s.lines[r][:i], s.lines[r][i+1:]...)
-			s.mu.Unlock()
-			return ctx.Err()
-		}
+	i := slices.Index(s.lines[r], turn)
+	if i >= 0 {
+		s.lines[r] = slices.Delete(s.lines[r], i, i+1)
 	}
 	s.mu.Unlock()
-	s.give(0, time.Minute) // it came at this moment
+	if i < 0 {
+		s.give(0, time.Minute) // it came at this moment
+	}
 	return ctx.Err()
 }
 

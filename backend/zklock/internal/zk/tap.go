@@ -1,7 +1,9 @@
 package zk
 
 import (
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,19 +127,15 @@ func (t *Tap) opened(w *wire, sent driver.Instant, session int64, timeout time.D
 	t.mu.Lock()
 	t.wire, t.session, t.timeout, t.proof = w, session, timeout, max(t.proof, sent)
 	t.heard, t.spoke = nil, driver.Now()
-	told := t.snapshot()
 	t.mu.Unlock()
-	for _, l := range told {
+	for _, l := range t.snapshot() {
 		l.Connected(session, timeout)
 	}
 }
 
 // expired notes that a server says that the session is over.
 func (t *Tap) expired() {
-	t.mu.Lock()
-	told := t.snapshot()
-	t.mu.Unlock()
-	for _, l := range told {
+	for _, l := range t.snapshot() {
 		l.Connected(0, 0)
 	}
 }
@@ -151,9 +149,8 @@ func (t *Tap) ended(w *wire) {
 	}
 	t.wire, t.session = nil, 0
 	t.epoch.Add(1)
-	told := t.snapshot()
 	t.mu.Unlock()
-	for _, l := range told {
+	for _, l := range t.snapshot() {
 		if l.Disconnected != nil {
 			l.Disconnected()
 		}
@@ -162,11 +159,9 @@ func (t *Tap) ended(w *wire) {
 }
 
 func (t *Tap) snapshot() []*Listener {
-	all := make([]*Listener, 0, len(t.listeners))
-	for l := range t.listeners {
-		all = append(all, l)
-	}
-	return all
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.listeners))
 }
 
 // DropIfSilent leaves a server that answers nothing for so long, while there is
