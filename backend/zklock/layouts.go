@@ -41,7 +41,7 @@ func (t *entry) dropped()                  {}
 
 func (t *entry) intrudes(context.Context, *ticket) (string, error) { return "", nil }
 
-// recipeOf is that of a new ticket.
+// recipeOf chooses the recipe of a new ticket.
 func (s *store) recipeOf(t *entry) recipe {
 	e := &curatorTicket{t, make(chan struct{})}
 	switch {
@@ -123,7 +123,7 @@ func (e *curatorTicket) ends() exchange.Status {
 	return exchange.Status{}
 }
 
-// semaphoreRecipe is that of a ticket that waits in a line of locks, and then holds leases.
+// semaphoreRecipe: a ticket waits in a line of locks, and then holds leases.
 type semaphoreRecipe struct {
 	*curatorTicket
 	leases      *curator.Leases
@@ -315,7 +315,7 @@ func (p *semaphoreRecipe) linger(ctx context.Context) exchange.Status {
 	return p.statusNow()
 }
 
-// barrierRecipe is that of a member of a double barrier.
+// barrierRecipe: a ticket is a member of a double barrier.
 type barrierRecipe struct {
 	*curatorTicket
 	member *curator.Member

@@ -519,6 +519,34 @@ func TestWhoWaitsHearsOfEachNumber(t *testing.T) {
 	}
 }
 
+// Promise: who looks at the line because of a number is not granted by that number, if another one is set meanwhile and
+// the one in front leaves.
+func TestWhoLooksAtANumberIsNotGrantedByIt(t *testing.T) {
+	a := alone(t)
+	b := a.next()
+	for i := range 10 {
+		q := fmt.Sprintf("q%d", i)
+		r := permits(q, 2, 4)
+		all, first := a.holds(permits(q, 4, 4)), a.waits(permits(q, 2, 4))
+		wait := watching(b.via, "/a/"+q)
+		w := b.waits(r)
+		granted := b.awaits(w)
+		wait(3) // its node, the holder and the number
+		hold := b.via.HoldReplies(zktest.With(zktest.OpGetChildren2))
+		a.resizes(q, 4)
+		<-hold.Held()
+		a.resizes(q, 2)
+		a.leaves(all)
+		hold.Release()
+		a.granted(a.awaits(first))
+		b.stillWaits(r)
+		b.notGranted(granted)
+		a.leaves(first)
+		b.granted(granted)
+		b.leaves(w)
+	}
+}
+
 // Promise: who holds as many permits as there are by now, beside another one, lets nobody in by leaving whom that one
 // keeps out.
 func TestWhoHoldsBesideAnotherLeavesNoMark(t *testing.T) {

@@ -134,7 +134,7 @@ func (w *waiting) nodes(own string) map[string]bool {
 	return all
 }
 
-// watch draws conclusions from the watches that have fired, sets those that are missing, and reads what a grant will
+// watch draws conclusions from the watches that have fired, sets the missing ones, and reads what a grant will
 // need, while there is time.
 func (t *entry) watch(ctx context.Context) {
 	s := t.s
@@ -266,7 +266,8 @@ func (t *entry) passed(ctx context.Context, w *waiting, o *obstacle) {
 		granted = t.marked(ctx, o.ticket)
 	}
 	s.mu.Lock()
-	quiet := t.waitNow() == w && w.quiet(t.key.node) // a number of permits that has come since then leaves it held
+	// A number of permits that was set before the obstacle left can keep the ticket out; the event of that has come by now.
+	quiet := t.waitNow() == w && w.quiet(t.key.node) && (w.permits == "" || w.quiet(w.permits))
 	if granted = granted && quiet && t.j.Hold == 0; granted {
 		t.mark.leaves = t.key.Units >= t.key.Capacity
 		if robust {
