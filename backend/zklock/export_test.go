@@ -49,3 +49,19 @@ func Gathered(o *driver.Opened) int {
 
 // Longest has a Tap take no answers that are longer.
 func (t *Tap) Longest(bytes int) { t.tap.Longest = bytes }
+
+// Unfix has a session not know of the end that a ticket has, as if the answer that says so were under way.
+func Unfix(o *driver.Opened, id string) {
+	of := o.Session.(interface {
+		Driver() *exchange.Driver
+		Row() exchange.Session
+	})
+	s := storeOf(of.Driver()).sessions[of.Row().ID]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.entries[id]
+	t.fixed = false
+	t.settled.Stop()
+	s.l.Ignore(t.own)
+	t.own = nil
+}

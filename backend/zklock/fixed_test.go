@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
@@ -90,4 +91,23 @@ func TestAFixedEndStaysWhenItsTicketIsFoundAgain(t *testing.T) {
 		}
 	}
 	noError(t, b.Leave(limited(t), k, true))
+}
+
+// Promise: a heartbeat does not keep a ticket that was to have an end, and has been removed since, though the answer is
+// under way by which it has got the end: its node does not go with the session, so that its removal says nothing.
+func TestAHeartbeatKeepsNoTicketThatMayHaveGotItsEndAndIsGone(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	a, r := session(t, opened(t, s.Addr), 20*time.Second), aMutex("q")
+	r.Hold = time.Hour
+	held := holds(t, a, r)
+	zklock.Unfix(a, r.ID)
+	raw := connected(t, s.Addr)
+	for _, node := range nodes(t, raw, "/a/q") {
+		noError(t, raw.Delete("/a/q/"+node, -1))
+	}
+	answer := errtest.Must(a.Renew(limited(t), []driver.Ticket{held}))(t)
+	if len(answer) != 1 || answer[0].State != driver.Gone {
+		t.Errorf("it is %+v", answer)
+	}
 }
