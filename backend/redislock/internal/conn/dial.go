@@ -48,6 +48,7 @@ func (s *Set) living() context.Context {
 type conn struct {
 	net.Conn
 	of      *Set
+	called  bool         // for a call, which cannot give up before the greeting ends; else see Dedicate
 	uses    atomic.Int32 // the first is the greeting of the server
 	until   atomic.Int64 // the deadline of the single caller who uses it, in Unix nanoseconds; 0 if there is none
 	reading atomic.Bool
@@ -101,7 +102,7 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 // interrupt ends the connection of the single caller who has the deadline. If there is
-// none, the caller waits for a connection: those end to which no server has said a word.
+// none, the caller waits for a connection: those end that calls have asked for, and to which no server has said a word.
 func (s *Set) interrupt(deadline time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *Set) interrupt(deadline time.Time) {
 		}
 	}
 	for c := range s.open {
-		if _, ok := c.hasSingleCaller(); ok && !found && c.uses.Load() == 1 {
+		if _, ok := c.hasSingleCaller(); ok && !found && c.called && c.uses.Load() == 1 {
 			c.interrupt()
 		}
 	}
@@ -139,6 +140,7 @@ func (c *conn) Close() error {
 }
 
 func (s *Set) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	called := ctx.Done() != nil
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.living(), cancel)()
@@ -146,7 +148,7 @@ func (s *Set) dial(ctx context.Context, addr string, dialer *net.Dialer, config 
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, of: s}
+	c := &conn{Conn: raw, of: s, called: called}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
