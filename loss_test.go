@@ -183,6 +183,35 @@ func TestARenewalCountsFromItsProof(t *testing.T) {
 	}))
 }
 
+// An answer that comes after the next renewal was due counts, and that one goes beside it. So a lease is kept though each
+// answer takes more than a third of the TTL.
+func TestALeaseIsKeptThoughEachRenewalIsAnsweredLate(t *testing.T) {
+	simulated(t, alone(func(t *testing.T, a member) {
+		lease := acquire(t, a.Mutex("m"))
+		end := make(chan struct{})
+		var late sync.WaitGroup
+		defer late.Wait()
+		defer close(end)
+		for k := range 40 {
+			hung := a.faults().After("Renew", k+1).Hang()
+			late.Go(func() {
+				select {
+				case <-hung.Reached():
+					time.Sleep(2 * ttl / 5)
+					hung.Deliver()
+				case <-end:
+				}
+			})
+		}
+		time.Sleep(5 * ttl)
+		ok(t, lease.Err())
+		if left := a.faults().Waiting(); left == 0 || left == 40 {
+			t.Errorf("%d of 40 renewals were answered in time", left)
+		}
+		ok(t, lease.Release())
+	}))
+}
+
 // A grant whose news took longer than it lasts is not taken.
 func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
