@@ -87,7 +87,7 @@ func runAll(args []string) error {
 		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
 	if len(backends) == 0 {
-		for _, k := range world.Kinds() {
+		for _, k := range world.Kinds {
 			backends = append(backends, k.Name)
 		}
 	}
@@ -186,10 +186,9 @@ func simulate(args []string) error {
 	_ = flags.Parse(args)
 	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(words(*workloads), true),
 		Break: broken.Named(*mistake)}
-	began := time.Now()
 	var mu sync.Mutex
 	var next, done uint64
-	operations, faults, bad := 0, 0, 0
+	operations, faults, bad, began := 0, 0, 0, time.Now()
 	sum := func(to io.Writer, before, after string) {
 		fmt.Fprintf(to, "%s%d simulated hours in %v: %d operations, %d faults, %d violations%s", before, done,
 			time.Since(began).Round(time.Second), operations, faults, bad, after)
@@ -239,7 +238,7 @@ func simulate(args []string) error {
 
 func list([]string) error {
 	fmt.Println("backends")
-	for _, k := range world.Kinds() {
+	for _, k := range world.Kinds {
 		fmt.Printf("  %-14s %s\n", k.Name, k.About)
 	}
 	fmt.Println("workloads")

@@ -157,7 +157,7 @@ type judge struct {
 	end      int64
 }
 
-// Check judges a history, which is sorted.
+// Check judges a history, which is sorted and not empty.
 func Check(events []history.Event, o Options) *Result {
 	j := &judge{
 		Options: o, Result: &Result{Faults: map[string]int{}, Recovery: map[string]*Spread{}},
@@ -169,9 +169,7 @@ func Check(events []history.Event, o Options) *Result {
 		v := &Verdict{Promise: p}
 		j.verdicts[p], j.Verdicts = v, append(j.Verdicts, v)
 	}
-	if len(events) > 0 {
-		j.end = events[len(events)-1].T
-	}
+	j.end = events[len(events)-1].T
 	j.disturbances()
 	j.assemble()
 	j.exclusion()

@@ -2,6 +2,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -173,10 +174,8 @@ var All = []Fault{
 			if err != nil || len(q.Holders) == 0 {
 				return Begun{What: "none holds " + name}
 			}
-			if err := s.Admin().Evict(ctx, name, q.Holders[0].ID, false); err != nil {
-				return Begun{What: "it had ended"}
-			}
-			return Begun{What: name}
+			err = s.Admin().Evict(ctx, name, q.Holders[0].ID, false)
+			return Begun{What: fmt.Sprintf("%s: %v", name, err)}
 		}, Harmless: true},
 	{Name: "server-kill", About: "SIGKILL of a server", Rare: 2, Applies: served, Loses: asynchronous,
 		All: func(s *Stage) Begun { return s.kill(s.server()) }},
@@ -235,15 +234,26 @@ var All = []Fault{
 		}},
 }
 
-// Start starts the servers that have ended. Those of a group need each other.
+// Start starts the servers that have ended. Those of a group need each other, and others of them may be about to end, so
+// all of them start anew.
 func (s *Stage) Start() {
+	ended := slices.DeleteFunc(slices.Clone(s.Servers), world.Server.Alive)
+	if s.Leader != nil && len(ended) > 0 {
+		ended = s.Servers
+	}
 	var all sync.WaitGroup
-	for _, server := range s.Servers {
-		if !server.Alive() {
-			all.Go(server.Restart)
-		}
+	failed := make([]any, len(ended))
+	for i, server := range ended {
+		all.Go(func() {
+			defer func() { failed[i] = recover() }()
+			server.Kill()
+			server.Restart()
+		})
 	}
 	all.Wait()
+	if why := cmp.Or(failed...); why != nil {
+		panic(why)
+	}
 }
 
 func (s *Stage) server() world.Server { return s.Servers[s.IntN(len(s.Servers))] }

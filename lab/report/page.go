@@ -54,9 +54,6 @@ func Page(path string, r *run.Report) error {
 // draw makes bars of the locks that all want, and of those with a violation.
 func draw(r *run.Report) timeline {
 	t, events := timeline{Faults: []bar{}, Bad: []int64{}}, r.Events
-	if len(events) == 0 {
-		return t
-	}
 	t.Began = events[0].T
 	at := func(ns int64) int64 { return (ns - t.Began) / 1000 }
 	t.End = at(events[len(events)-1].T)

@@ -28,7 +28,8 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-var kinds = []Kind{
+// Kinds are all backends that can be tested.
+var Kinds = []Kind{
 	{"sqlite", "one SQLite file", startSQLite, true},
 	{"file", "a folder of lock files", startFile, true},
 	{"redis", "one server of Redis, which waits for its disk", startRedis, true},
@@ -145,9 +146,8 @@ func leases(s *etcdtest.Server) func() []string {
 		for _, id := range strings.Fields(s.Ctl("lease", "list"))[3:] {
 			about := s.Ctl("lease", "timetolive", "--keys", id)
 			var ttl int
-			if _, granted, _ := strings.Cut(about, "granted with TTL("); granted != "" {
-				_, _ = fmt.Sscanf(granted, "%ds", &ttl)
-			}
+			_, granted, _ := strings.Cut(about, "granted with TTL(")
+			_, _ = fmt.Sscanf(granted, "%ds", &ttl)
 			if ttl < 60 && !strings.Contains(about, "already expired") {
 				left = append(left, about)
 			}

@@ -96,16 +96,13 @@ type Kind struct {
 	disk  bool // it can have one that fails
 }
 
-// Kinds are all backends that can be tested.
-func Kinds() []Kind { return kinds }
-
 // Start starts a world in a folder, for so many clients.
 func Start(name, dir string, clients int) (w *World, err error) {
-	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("the lab knows no backend %q", name)
 	}
-	w = &World{Name: name, About: kinds[i].About, TTL: 2 * time.Second, Rich: true, t: &bench{dir: dir},
+	w = &World{Name: name, About: Kinds[i].About, TTL: 2 * time.Second, Rich: true, t: &bench{dir: dir},
 		delay: make([]atomic.Int64, clients)}
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,11 +111,11 @@ func Start(name, dir string, clients int) (w *World, err error) {
 		}
 	}()
 	must(os.MkdirAll(dir, 0o711))
-	if kinds[i].disk && os.Getenv(own) != "" {
+	if Kinds[i].disk && os.Getenv(own) != "" {
 		w.Disk = newDisk(dir)
 		w.t.dir = w.Disk.dir
 	}
-	kinds[i].start(w, w.t)
+	Kinds[i].start(w, w.t)
 	if w.Disk != nil {
 		must(command("sync", "-f", w.Disk.dir)) // what was made before a server ran
 	}
