@@ -120,8 +120,6 @@ func TestWhoHasNoRights(t *testing.T) {
 	}})
 }
 
-const maxAnswer = 64 << 20
-
 // damages are garbage in all keys of a name.
 func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damage) {
 	client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()}))(t)
@@ -171,7 +169,7 @@ func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damag
 	much := func(what string, one func(i int) (key, value string)) {
 		all = append(all, drivertest.Damage{What: "~ more than an answer may have, in " + what, Do: func() error { // the last ones, since all others are read with them
 			var failed error
-			for i := range maxAnswer>>20 + 1 {
+			for i := range etcdlock.MaxAnswer>>20 + 1 {
 				failed = cmp.Or(failed, put(one(i)))
 			}
 			return failed

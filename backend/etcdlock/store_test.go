@@ -23,6 +23,9 @@ import (
 
 var noError = errtest.None
 
+// MaxAnswer is the longest answer, in bytes.
+const MaxAnswer = maxAnswer
+
 // storeTo is the store of a client, without what package exchange does for it.
 func storeTo(t *testing.T, s *etcdtest.Server, opts ...grpc.DialOption) *store {
 	t.Helper()

@@ -140,10 +140,10 @@ func (s *store) makeTogether(ctx context.Context, parts []*part) error {
 
 // notMade: a server has refused a transaction, because of one of its parts.
 func notMade(err error) bool {
-	code := status.Code(err)
 	if tooLong(err) {
 		return false
 	}
+	code := status.Code(err)
 	if said := (rpctypes.EtcdError{}); errors.As(err, &said) {
 		code = said.Code()
 	}

@@ -214,21 +214,23 @@ func (s *store) tidySwaps(ctx context.Context, l *link, present int64) {
 		s.swept = now
 	}
 	s.mu.Unlock()
-	if first {
+	remove := func(ctx context.Context) {
+		for _, o := range old {
+			if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
+				return
+			}
+		}
+		if due {
+			s.removeSwaps(ctx, l, present)
+		}
+	}
+	switch {
+	case first:
 		ctx, cancel := context.WithTimeout(ctx, sweepFirst)
 		defer cancel()
-		s.removeSwaps(ctx, l, present)
-	} else if due || n > 0 {
-		s.background(func(ctx context.Context) {
-			for _, o := range old {
-				if zk.Unless(l.Remove(ctx, s.aside("swaps", o.id)), zk.ErrNoNode) != nil {
-					return
-				}
-			}
-			if due {
-				s.removeSwaps(ctx, l, present)
-			}
-		})
+		remove(ctx)
+	case due || n > 0:
+		s.background(remove)
 	}
 }
 

@@ -258,7 +258,7 @@ func disturb[M member](t *testing.T, target string, ttl time.Duration, members [
 // awaitMembers waits until so many members count.
 func awaitMembers(t *testing.T, target string, ttl time.Duration, n int) {
 	t.Helper()
-	c := opened(t, target, ttl)
+	c := chaos.Open(t, target, ttl)
 	defer c.Close()
 	var last string
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {

@@ -15,7 +15,6 @@ import (
 	"github.com/interlock-go/interlock"
 	_ "github.com/interlock-go/interlock/backend/filelock"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/redistest"
@@ -64,20 +63,9 @@ func lifeAt(t *testing.T, url string) string {
 
 func openQuorum(t *testing.T, urls []string, ttl time.Duration) *interlock.Client {
 	t.Helper()
-	c := opened(t, quorumURL(urls), ttl)
+	c := chaos.Open(t, quorumURL(urls), ttl)
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-// opened opens a client of members that serve, which a busy machine answers later than a short TTL allows.
-func opened(t *testing.T, url string, ttl time.Duration) (c *interlock.Client) {
-	t.Helper()
-	var err error
-	busy.Until(t, "a quorum opens", func() bool {
-		c, err = interlock.Open(t.Context(), url, interlock.TTL(ttl))
-		return !errors.Is(err, interlock.ErrUnavailable)
-	})
-	return errtest.Must(c, err)(t)
 }
 
 // acquires gets the lock in one line, or by tries, and within a time.

@@ -31,6 +31,21 @@ func (l *Load) over() bool { return l.Until != nil && l.Until() }
 // patience is how long it may take until the next of them holds, whatever was disturbed.
 const patience = 2 * time.Minute
 
+// Open opens a client of servers that serve, or soon will: they may not agree yet if they have just begun, and a busy
+// machine answers later than a short TTL allows.
+func Open(t *testing.T, url string, ttl time.Duration) (c *interlock.Client) {
+	t.Helper()
+	var err error
+	busy.Until(t, "a client opens", func() bool {
+		c, err = interlock.Open(t.Context(), url, interlock.TTL(ttl))
+		return !errors.Is(err, interlock.ErrUnavailable)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // Run has them hold two locks, half of them in strict order, some with a wait that is cut
 // short. Disturb is called again and again, each time after some have held. The test fails
 // if two hold a lock at once, a token falls, or somebody is left waiting.
@@ -42,15 +57,7 @@ func Run(t *testing.T, load Load, disturb func()) {
 	done, all := make(chan struct{}), make(chan struct{})
 	var workers, mischief sync.WaitGroup
 	for range load.Clients {
-		var c *interlock.Client
-		var err error
-		busy.Until(t, "a client opens", func() bool { // servers that have just begun may not agree yet
-			c, err = interlock.Open(t.Context(), load.URL, interlock.TTL(load.TTL))
-			return !errors.Is(err, interlock.ErrUnavailable)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := Open(t, load.URL, load.TTL)
 		t.Cleanup(func() { c.Close() })
 		for i := range load.Each {
 			w, name := &witnesses[i%2], fmt.Sprint("chaos/", i%2)
