@@ -86,7 +86,6 @@ var notRun = []unrun{
 	{"docs/etcd.md", "etcdctl lock a/b", "holds until it is interrupted"},
 	{"docs/track-record.md", "make lab LAB=list", "starts servers, for minutes; make unit has a short run"},
 	{"docs/track-record.md", "make lab LAB='run", "the same, with redislock"},
-	{"docs/track-record.md", "for b in", "the same, for half an hour"},
 	{"docs/ui.md", "curl -H", "asks a page that runs; the tests of package ui ask for the same"},
 }
 
