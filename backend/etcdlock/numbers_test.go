@@ -223,7 +223,7 @@ func TestWhoHoldsByANumberThatIsLostStays(t *testing.T) {
 func TestAHolderThatShrinksHoldsTheRest(t *testing.T) {
 	p := newPermits(t)
 	first, second := p.join(2, 4, exchange.Held), p.join(2, 4, exchange.Held)
-	p.keeps("q", `[{"number":{"permits":1}}]`) // by an earlier release
+	p.keeps("q", `[{"number":{"permits":1}}]`) // which says nothing of who was held
 	errtest.Must(p.s.Shrink(t.Context(), p.o, *second, 1))(t)
 	second.Tag = 0
 	p.is(exchange.Held, second)

@@ -201,7 +201,7 @@ func TestWhoSetsPermitsMayDieInTheMiddle(t *testing.T) {
 	p.is(exchange.Held, last)
 }
 
-// Promise: the same if it is not known who was held, since the queue changed again and again, or by an earlier release.
+// Promise: the same if it is not known who was held, since the queue changed again and again, or nothing says it.
 func TestWhoWasHeldNeedNotBeKnown(t *testing.T) {
 	for what, set := range map[string]func(p *permits, last *exchange.Ref) *exchange.Ref{
 		"it changes": func(p *permits, last *exchange.Ref) *exchange.Ref {
@@ -217,7 +217,7 @@ func TestWhoWasHeldNeedNotBeKnown(t *testing.T) {
 			p.s.kv = kv
 			return last
 		},
-		"an earlier release": func(p *permits, last *exchange.Ref) *exchange.Ref {
+		"nothing says it": func(p *permits, last *exchange.Ref) *exchange.Ref {
 			p.keeps("q", `[{"number":{"permits":2}}]`)
 			return last
 		},

@@ -98,7 +98,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(node, "_c_"+curator.UUID(id)+"-permits3of8-lock-0000000002")
 	}
-	f.Add("_c_"+curator.UUID(id)+"-permits3of8-lock-0000000001", "_c_set2_held0_unsure0-latch-0000000002")
+	f.Add("_c_"+curator.UUID(id)+"-permits3of8-lock-0000000001", "_c_set2_held0_unsure0-number-0000000002")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		n, ok := parse(a)
 		if !ok {
@@ -181,12 +181,12 @@ func FuzzStem(f *testing.F) {
 func FuzzNodes(f *testing.F) {
 	uuid := "_c_01234567-89ab-cdef-0123-456789abcdef"
 	for _, text := range []string{
-		"", "R", "R7", "P-1", "R2147483648", "R7x", "_c_set2_held0_unsure0-latch-0000000002", "_c_unset9223372036854775807-latch-0000000002", "_c_set-1-latch-0000000000",
-		"_c_set2_held_unsure-latch--000000001", "_c_set2_held3-latch-0000000002", "_c_permits", uuid + "-of3-lease-0000000001", uuid + "-of-9-lease--2147483648", "lease-0000000001", "0000000000",
+		"", "R", "R7", "P-1", "R2147483648", "R7x", "_c_set2_held0_unsure0-number-0000000002", "_c_unset9223372036854775807-number-0000000002", "_c_set-1-number-0000000000",
+		"_c_set2_held_unsure-number--000000001", "_c_set2_held3-number-0000000002", "_c_permits", uuid + "-of3-lease-0000000001", uuid + "-of-9-lease--2147483648", "lease-0000000001", "0000000000",
 		"revoke 1 q\nevict  \nforce x y z", "evict", "revoke a b\n\nx y z\n", "force \xff \x00",
 	} {
 		f.Add(text, uuid+"-permits3of8-lock-0000000001")
-		f.Add(text, "_c_set3_held1_unsure9-latch-0000000010")
+		f.Add(text, "_c_set3_held1_unsure9-number-0000000010")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if n := parseNumber(a); n.readable() && n.node != bell && n.node != "" && !strings.HasPrefix(a, n.stem(n.Waited == 0 && strings.Contains(a, "unsure"))) {

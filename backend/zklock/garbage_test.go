@@ -275,7 +275,7 @@ func damages(t testing.TB, addrs []string, path, name string) (all []drivertest.
 		do(fmt.Sprintf("%.20q in the record of its tokens", data), func() error { return write(path+"/_interlock/floors/"+escaped, data) })
 	}
 	for _, node := range []string{
-		"lock-0000000000", "lock--2147483648", "lock-2147483647", "_c_set0_held0_unsure0-latch-0000000009", "_c_set9223372036854775807_held-1_unsure2147483647-latch-0000000000",
+		"lock-0000000000", "lock--2147483648", "lock-2147483647", "_c_set0_held0_unsure0-number-0000000009", "_c_set9223372036854775807_held-1_unsure2147483647-number-0000000000",
 		"_c_01234567-89ab-cdef-0123-456789abcdef-permits9223372036854775807of1-lock-0000000000", "_c_permits", "_c_..-until-1-kept-evicted-mutex-lock-0000000000",
 		"_c_01234567-89ab-cdef-0123-456789abcdef-until1-mutex-lock-0000000000", "leases", "_c_" + strings.Repeat("x", 10_000) + "-lock-0000000001", "\u00e4%ZZ-__WRIT__0000000000",
 	} {

@@ -444,7 +444,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 		return t.waits(ctx, f, &p)
 	}
 	s.mu.Lock()
-	t.mark = f.mark(&p, key, version(f.stat.Version))
+	t.mark = markOf(&p, version(f.stat.Version))
 	s.mu.Unlock()
 	return t.recipe.grant(ctx, p.Wanted)
 }

@@ -150,7 +150,7 @@ func (s *store) dismiss(ctx context.Context, l *link, q *queue, id string, clean
 		return driver.ErrGone
 	}
 	p := f.Place(key)
-	return stale(s.take(ctx, l, q, key, f.mark(&p, key, freshVersion).when(clean)))
+	return stale(s.take(ctx, l, q, key, markOf(&p, freshVersion).when(clean)))
 }
 
 // fixed reports whether a ticket has a fixed end, or gets one as soon as its

@@ -124,7 +124,7 @@ func (s *store) settle(ctx context.Context, l *link, q *queue, f *listing) error
 		if t.until == 0 || t.until > now {
 			continue
 		}
-		m := mark{leaves: t.kept && f.NeedsAll(t) && ended == i, late: f.late(t), version: freshVersion}
+		m := mark{leaves: t.kept && f.NeedsAll(t) && ended == i, version: freshVersion}
 		if err := stale(s.take(ctx, l, q, t, m)); err != nil {
 			return err // it may have got another end meanwhile
 		}
@@ -144,23 +144,17 @@ func (s *store) Settle(ctx context.Context, name string) (bool, error) {
 	})
 }
 
-// The data of a queue's node are a letter and the number of the last exclusive ticket that was held and left cleanly.
-// If that came after a number of permits, the letter is another one: it lets no client pass that does not know of the
-// number.
-const (
-	markLetter = 'R'
-	lateLetter = 'P'
-)
+// The data of a queue's node are this letter and the number of the last exclusive ticket that was held and left cleanly.
+const markLetter = 'R'
 
 // mark is what a holder leaves there.
 type mark struct {
 	leaves  bool // it was granted alone, with all there was, and has all of that; else it leaves none
-	late    bool // it came after the number of permits
 	version version
 }
 
-func (f *listing) mark(p *keys.Place[*ticket], t *ticket, v version) mark {
-	return mark{p.Exclusive && len(p.Before) == 0, f.late(t), v}
+func markOf(p *keys.Place[*ticket], v version) mark {
+	return mark{p.Exclusive && len(p.Before) == 0, v}
 }
 
 func (m mark) when(clean bool) mark {
@@ -169,11 +163,7 @@ func (m mark) when(clean bool) mark {
 }
 
 func (m mark) data(t *ticket) []byte {
-	letter := byte(markLetter)
-	if m.late {
-		letter = lateLetter
-	}
-	return strconv.AppendInt([]byte{letter}, int64(number(t.Order)), 10)
+	return strconv.AppendInt([]byte{markLetter}, int64(number(t.Order)), 10)
 }
 
 // late: a ticket came after the number of permits.
@@ -183,7 +173,7 @@ func (f *listing) late(t *ticket) bool {
 
 // marked reads the mark.
 func marked(data []byte) (of int64, ok bool) {
-	if len(data) < 2 || data[0] != markLetter && data[0] != lateLetter {
+	if len(data) < 2 || data[0] != markLetter {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(string(data[1:]), 10, 32)

@@ -18,17 +18,13 @@ import (
 // The number of permits that Resize has given a semaphore is a child of the queue's node, beside the tickets, so
 // that one list of names still says who holds:
 //
-//	_c_set8_held12_unsure41-latch-<number>    8 permits
-//	_c_unset8_held12_unsure41-latch-<number>  taken back: the next client that finds no permits of that time removes it
-//	_c_permits                                the bell, which is made right after a number, and stands as long as there is one
+//	_c_set8_held12_unsure41-number-<number>    8 permits
+//	_c_unset8_held12_unsure41-number-<number>  taken back: the next client that finds no permits of that time removes it
+//	_c_permits                                 the bell, which is made right after a number, and stands as long as there is one
 //
 // Its own number is its place among the tickets. "held" is the last ticket that was held, "unsure" the last that was
 // not: those after that, and before the node, may be. It counts as long as it stands, and is not changed: another one
 // takes its place, in one transaction. A waiter watches it, or the bell while there is none.
-//
-// For clients of earlier releases it is an election of another library, in front of newcomers. They are
-// refused, also as mutexes: a word of mutexes would let these wait there, and take those for intruders that
-// stand in between. Of elections that is so all the same.
 type permits struct {
 	keys.Number
 	node string // "" if there is none
@@ -56,7 +52,7 @@ func (s *permits) stem(uncertain bool) string {
 	} else if s.Perhaps > 0 || uncertain {
 		stem += "_unsure-1"
 	}
-	return stem + "-latch-"
+	return stem + "-number-"
 }
 
 // unreadable is what a node says whose name cannot be read.
@@ -69,7 +65,7 @@ func (s *permits) readable() bool { return s.node == "" || s.node == bell || s.P
 
 // parseNumber reads the name of a node. One that stem does not write cannot be read.
 func parseNumber(node string) permits {
-	head, place, ok := curator.Split(node, "latch-")
+	head, place, ok := curator.Split(node, "number-")
 	if !ok {
 		return unreadable(node)
 	}

@@ -127,9 +127,6 @@ func (s *session) other(ctx context.Context, ref exchange.Ref, f *listing) (st e
 			return st, err
 		}
 		m, _ := decode(c.Data)
-		if m.Fixed == 0 { // by an earlier release
-			sent = min(sent, s.l.Proven())
-		}
 		return exchange.Status{State: exchange.Held, Fixed: true, Left: key.left(now), Hold: m.Fixed, Evicted: key.evicted, Sent: sent}, nil
 	}
 	return st, nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
-	"github.com/interlock-go/interlock/driver/exchange/keys"
 )
 
 // Promise: tickets stand in the order of their numbers, which go on with the smallest one
@@ -29,30 +28,6 @@ func TestTicketsStandInOrderWhereNumbersWrapAround(t *testing.T) {
 		if again := n.numbered(n.node); again != n.node {
 			t.Errorf("%s is renamed to %s", n.node, again)
 		}
-	}
-}
-
-// Promise: to earlier releases, which read the name of a number as that of a ticket, it is an election of another
-// library: they refuse mutexes, semaphores, readers, writers and members because of it, and never remove it.
-func TestANumberIsALatchOfAnotherLibrary(t *testing.T) {
-	n := permits{Number: keys.Number{Permits: 8, Held: order(3), Waited: order(5)}}
-	head, at, place := split(n.stem(false) + "0000000007")
-	if id, _ := identity(head[len("_c_"):]); at < 0 || place != 7 || id != "" || words[at].text != "latch-" {
-		t.Fatalf("%q %d %d: the ID %q", head, place, at, id)
-	}
-	latch := &ticket{Key: keys.Key{Kind: words[at].kind, Units: 1, Capacity: 1, Foreign: true, Order: order(7)}}
-	for _, text := range []string{"mutex-lock-", "permits3of8-lock-", "__READ__", "__WRIT__", "member-lock-"} {
-		n, _ := parse("_c_01234567-89ab-cdef-0123-456789abcdef-" + text + "0000000008")
-		l := line{Whole: true, Keys: []*ticket{latch, n}}
-		if v := l.Agree(n); !v.Refused {
-			t.Errorf("%s waits behind it, and takes those for intruders who stand in between", text)
-		}
-		if l.Keys = l.Keys[1:]; l.Agree(n).Refused {
-			t.Errorf("%s is refused alone", text)
-		}
-	}
-	if latch.Kind != driver.Election {
-		t.Errorf("it is of the kind %s", latch.Kind)
 	}
 }
 

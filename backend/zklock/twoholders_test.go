@@ -331,7 +331,7 @@ func TestLastSequenceNumber(t *testing.T) {
 		got, err := a.Join(limited(t), permits("s", 3, 3))
 		if err != nil && strings.Contains(err.Error(), "sequence numbers") {
 			refused = true
-			for end := time.Now().Add(10 * time.Second); !slices.Contains(nodes(t, raw, "/a/s"), "_c_set3-latch-0000000000"); time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(10 * time.Second); !slices.Contains(nodes(t, raw, "/a/s"), "_c_set3-number-0000000000"); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("the node is not made anew: %q", nodes(t, raw, "/a/s"))
 				}
