@@ -277,14 +277,14 @@ func (d short) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opene
 // A lease outlives heartbeats that prove little, or that are answered late: the
 // next ones come sooner.
 func TestHeartbeatsMakeUpForTime(t *testing.T) {
-	for name, s := range map[string]slack{
+	for name, s := range map[string]*slack{
 		"old proofs":   {old: ttl * 6 / 10},
 		"all are old":  {old: ttl * 7 / 10, always: true},
 		"late answers": {late: ttl * 3 / 10, always: true},
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
 			s.Driver = memlock.New()
-			c := errtest.Must(interlock.New(ctx, &s))(t)
+			c := errtest.Must(interlock.New(ctx, s))(t)
 			defer c.Close()
 			l := acquire(t, c.Mutex("m"))
 			time.Sleep(10 * ttl)
@@ -299,7 +299,7 @@ func TestHeartbeatsMakeUpForTime(t *testing.T) {
 // tenths of it before. So a pause of a fifth, here or at the backend, ends no work.
 func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 	for _, ttl := range []time.Duration{interlock.MinTTL, 2 * time.Second, interlock.DefaultTTL, time.Minute} {
-		for name, s := range map[string]slack{
+		for name, s := range map[string]*slack{
 			"all is well":                    {always: true},
 			"late answers":                   {late: ttl / 5, always: true},
 			"answers that are late at times": {late: ttl / 5},
@@ -308,7 +308,7 @@ func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 		} {
 			simulatedAs(t, fmt.Sprint(ttl, " ", name), func(t *testing.T) {
 				s.Driver, s.joins = memlock.New(), true
-				c := errtest.Must(interlock.New(ctx, &s, interlock.TTL(ttl)))(t)
+				c := errtest.Must(interlock.New(ctx, s, interlock.TTL(ttl)))(t)
 				defer c.Close()
 				time.Sleep(ttl / 5)
 				var leases []*interlock.Lease
@@ -344,11 +344,12 @@ func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 }
 
 // slack proves every other time, or always, what was so a while ago, or answers late. With
-// joins the proof of a grant is old, too.
+// joins the proof of a grant is old, too. Proofs of grants are older by grants.
 type slack struct {
 	driver.Driver
 	old, late     time.Duration
 	always, joins bool
+	grants        atomic.Int64
 }
 
 func (d *slack) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
@@ -385,10 +386,71 @@ func (s *slackSession) Renew(ctx context.Context, known []driver.Ticket) ([]driv
 
 func (s *slackSession) Join(ctx context.Context, r driver.Request) (driver.Ticket, error) {
 	tk, err := s.Session.Join(ctx, r)
-	if s.d.joins && s.now() {
+	if tk.Proof = tk.Proof.Add(-time.Duration(s.d.grants.Load())); s.d.joins && s.now() {
 		tk.Proof = tk.Proof.Add(-s.d.old)
 	}
 	return tk, err
+}
+
+func (s *slackSession) Await(ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+	tk, err := s.Session.Await(ctx, t)
+	tk.Proof = tk.Proof.Add(-time.Duration(s.d.grants.Load()))
+	return tk, err
+}
+
+// A grant whose proof is nearly as old as the TTL, after an outage say, is no lease before a heartbeat has renewed it.
+func TestALeaseIsNotHandedOutJustBeforeItsEnd(t *testing.T) {
+	late := func(heartbeats time.Duration, body func(t *testing.T, s *slack, c, other *interlock.Client)) func(*testing.T) {
+		return func(t *testing.T) {
+			d := memlock.New()
+			s := &slack{Driver: d, late: heartbeats, always: true}
+			s.grants.Store(int64(85 * ttl / 100))
+			c, other := errtest.Must(interlock.New(ctx, s))(t), errtest.Must(interlock.New(ctx, d))(t)
+			defer c.Close()
+			defer other.Close()
+			body(t, s, c, other)
+		}
+	}
+	granted := func(t *testing.T, r result) {
+		t.Helper()
+		ok(t, r.err)
+		if left := r.lease.Remaining(); left < ttl/3 {
+			t.Errorf("it is handed out with %v left", left)
+		}
+		time.Sleep(3 * ttl)
+		ok(t, r.lease.Err())
+		ok(t, r.lease.Release())
+	}
+	simulatedAs(t, "a join", late(0, func(t *testing.T, _ *slack, c, _ *interlock.Client) {
+		lease, err := c.Mutex("m").Acquire(ctx)
+		granted(t, result{lease: lease, err: err})
+	}))
+	simulatedAs(t, "a wait", late(0, func(t *testing.T, _ *slack, c, other *interlock.Client) {
+		holder := acquire(t, other.Mutex("m"))
+		got := async(ctx, c.Mutex("m"))
+		synctest.Wait()
+		ok(t, holder.Release())
+		granted(t, <-got)
+	}))
+	simulatedAs(t, "a wait that ends before a heartbeat is answered", late(ttl, func(t *testing.T, _ *slack, c, other *interlock.Client) {
+		short, cancel := context.WithTimeout(ctx, ttl/100)
+		defer cancel()
+		_, err := c.Mutex("m").Acquire(short)
+		wantErr(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		lease, err := other.Mutex("m").TryAcquire(ctx)
+		ok(t, err)
+		ok(t, lease.Release())
+	}))
+	simulatedAs(t, "an end before a heartbeat is answered", late(ttl, func(t *testing.T, s *slack, c, _ *interlock.Client) {
+		got := async(ctx, c.Mutex("m"))
+		synctest.Wait()
+		s.grants.Store(0)
+		time.Sleep(ttl / 5)
+		r := now(t, got, "the ticket has ended, and no other one was joined")
+		ok(t, r.err)
+		ok(t, r.lease.Release())
+	}))
 }
 
 // A part of the backend that cannot be asked endangers its own leases alone.

@@ -204,7 +204,7 @@ func (t *ticket) reach(ctx context.Context, by Holder) error {
 			return err
 		}
 		if tk.Held {
-			return t.hold(tk)
+			return t.take(ctx, tk)
 		}
 	}
 	waits(by)
@@ -212,7 +212,15 @@ func (t *ticket) reach(ctx context.Context, by Holder) error {
 	if err != nil {
 		return err
 	}
-	return t.hold(tk)
+	return t.take(ctx, tk)
+}
+
+// take takes a grant that lasts.
+func (t *ticket) take(ctx context.Context, tk driver.Ticket) error {
+	if err := t.hold(tk); err != nil {
+		return err
+	}
+	return t.awaitRenewal(ctx)
 }
 
 // joinInTurn joins when enough others of this client are not in line: see joins.

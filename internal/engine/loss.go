@@ -13,7 +13,10 @@ func (t *ticket) extend(proof driver.Instant) {
 	t.q.mu.Lock()
 	t.checkDeadline(now)
 	if t.state == ticketHeld && !t.fixed() {
-		t.end = max(t.end, proof.Add(t.sess.ttl))
+		if end := proof.Add(t.sess.ttl); end > t.end {
+			t.end = end
+			t.noteRenewal()
+		}
 		t.deadline = t.most(t.end.Add(-t.sess.margin))
 		t.doubt, t.heard = nil, now
 	}

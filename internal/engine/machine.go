@@ -56,6 +56,7 @@ func (t *ticket) loseLocked(why error, stands bool) {
 		return
 	}
 	t.state = ticketLost
+	t.noteRenewal()
 	leases, q := t.leases, t.q
 	t.endLeases(fmt.Errorf("%w: %w", ErrLost, Public(why)))
 	unused, clean := t.live == 0, !t.unseen(ticketHeld)

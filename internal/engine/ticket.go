@@ -61,6 +61,7 @@ type term struct {
 	heard     driver.Instant // when the last answer came that the ticket stands
 	doubt     error          // why the last renewal failed, if it did
 	extending chan struct{}  // holds a value while an Extend is under way; nil if there can be none
+	renewed   chan struct{}  // closed when a heartbeat moves end, or the ticket is lost; nil: none waits for that
 }
 
 // turns are the leases that the ticket serves.
@@ -188,6 +189,41 @@ func (t *ticket) hold(tk driver.Ticket) error {
 			t.sess.renewBy(end)
 		}
 		return nil
+	}
+}
+
+// least is the part of the TTL that a lease has left when it is handed out. With less, a heartbeat was missed.
+const least = 3
+
+// awaitRenewal waits for a heartbeat if the ticket, which was just granted, has little time left. What proves that a
+// waiter stands is the last heartbeat, which may be old in a busy process, or after an outage: the lease
+// would be lost as soon as it is handed out. The ticket may be lost meanwhile.
+func (t *ticket) awaitRenewal(ctx context.Context) error {
+	var renewed chan struct{}
+	t.q.mu.Lock()
+	if t.state == ticketHeld && !t.fixed() && t.end.Sub(t.since) < t.sess.margin+t.sess.ttl/least {
+		renewed = make(chan struct{})
+		t.renewed = renewed
+	}
+	t.q.unlock()
+	if renewed == nil {
+		return nil
+	}
+	select {
+	case <-renewed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.sess.ctx.Done():
+		return driver.ErrSession
+	}
+}
+
+// noteRenewal ends awaitRenewal.
+func (t *ticket) noteRenewal() {
+	if t.renewed != nil {
+		close(t.renewed)
+		t.renewed = nil
 	}
 }
 
