@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func do(t *testing.T, s *redistest.Server, args ...string) any {
 }
 
 // Promise: a server is configured as the test says, and answers this package whatever users there are. Durable, it
-// keeps what was written when it is killed.
+// keeps what was written when it is killed, also if its disk has lost its power and left zeros behind that.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Durable(), redistest.Users("default off"), redistest.TLS(),
@@ -41,12 +42,17 @@ func TestServer(t *testing.T) {
 	}
 	expect(t, "SET", do(t, s, "SET", "a key", "line\r\nline"), "OK")
 	s.Kill()
+	log, err := os.OpenFile(s.Path("appendonlydir/appendonly.aof.1.incr.aof"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = log.Write(make([]byte, 1000))
+	}
+	s.Check("spoil the log", errors.Join(err, log.Close()))
 	s.Restart()
 	expect(t, "GET", do(t, s, "GET", "a key"), "line\r\nline")
 	expect(t, "GET", do(t, s, "GET", "none"), nil)
 	expect(t, "EVAL", do(t, s, "EVAL", "redis.call('SET', 'n', 1); return {1,'x',{}}", "0"), []any{int64(1), "x", []any{}})
 	expect(t, "Keys", s.Keys(), []string{"a key", "n"})
-	_, err := s.Do("LPUSH", "n", "x")
+	_, err = s.Do("LPUSH", "n", "x")
 	var answered redistest.Error
 	if !errors.As(err, &answered) || !strings.HasPrefix(string(answered), "WRONGTYPE") {
 		t.Errorf("got %v, want what the server has answered", err)

@@ -98,9 +98,10 @@ const (
 	Leftovers = "nothing is left over"
 	Once      = "work takes effect once"
 	Gathering = "latches and barriers gather all"
+	Errors    = "errors say what happened"
 )
 
-var promises = []string{Exclusion, Order, Tokens, Fenced, Fair, Healthy, Signal, Waiters, Leftovers, Once, Gathering}
+var promises = []string{Exclusion, Order, Tokens, Fenced, Fair, Healthy, Signal, Waiters, Leftovers, Once, Gathering, Errors}
 
 // A span is a time in which a lease certainly held.
 type span struct {
@@ -259,6 +260,9 @@ func (j *judge) assemble() {
 			j.Grants++
 		case history.Unknown:
 			j.Unknown++
+			j.verdicts[Errors].Checked++
+		case history.Failed:
+			j.verdicts[Errors].Checked++
 		case history.Held:
 			g.held(e.T)
 		case history.Change:
@@ -294,6 +298,8 @@ func (j *judge) assemble() {
 			}
 		case history.Left:
 			j.wrong(Leftovers, e.Object, e.T, "%s", e.Value)
+		case history.Unexpected:
+			j.wrong(Errors, e.Object, e.T, "worker %d/%d#%d is told: %s", e.Worker, e.G, e.N, e.Err)
 		}
 	}
 	j.verdicts[Leftovers].Checked = len(names)

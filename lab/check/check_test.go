@@ -195,6 +195,9 @@ func TestVerdicts(t *testing.T) {
 			s.add(1, 1, 1, history.Event{Kind: history.Unknown, Op: "enter", Object: "b"}).enter(1, 2, 3)
 		}, nil},
 		{"a barrier for two", func(s *story) { s.enter(1, 0, 3).enter(2, 2, 4) }, nil},
+		{"an error that nothing explains", func(s *story) {
+			s.add(1, 1, 1, history.Event{Kind: history.Unexpected, Object: "a", Err: "the driver is closed"})
+		}, []string{check.Errors}},
 		{"a key is left", func(s *story) { s.add(1, 0, 0, history.Event{Kind: history.Left, Object: "redis", Value: "a key"}) }, []string{check.Leftovers}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

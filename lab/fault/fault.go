@@ -174,8 +174,10 @@ var All = []Fault{
 			if err != nil || len(q.Holders) == 0 {
 				return Begun{What: "none holds " + name}
 			}
-			err = s.Admin().Evict(ctx, name, q.Holders[0].ID, false)
-			return Begun{What: fmt.Sprintf("%s: %v", name, err)}
+			if err := s.Admin().Evict(ctx, name, q.Holders[0].ID, false); err != nil {
+				return Begun{What: fmt.Sprintf("%s: %v", name, err)}
+			}
+			return Begun{What: name}
 		}, Harmless: true},
 	{Name: "server-kill", About: "SIGKILL of a server", Rare: 2, Applies: served, Loses: asynchronous,
 		All: func(s *Stage) Begun { return s.kill(s.server()) }},

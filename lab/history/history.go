@@ -38,6 +38,8 @@ const (
 	Stall   = "stall"   // the worker, or worker 0 the backend, stood still, or nearly, from T-D to T
 	Note    = "note"    // anything else that a reader may want to know
 
+	Unexpected = "unexpected" // Err is explained neither by faults nor by what others do
+
 	// Of the lab itself, which is worker 0.
 	Fault  = "fault"  // number N, of the kind Op, begins; Object is the worker that it concerns alone, if there is one
 	Killed = "killed" // Worker was

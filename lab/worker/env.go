@@ -245,8 +245,8 @@ var errNothing, errEnded = errors.New("nothing was changed"), errors.New("it had
 // note writes down an error that neither faults nor what others do explain.
 func (e *Env) note(object string, err error) {
 	if err != nil && !is(err, interlock.ErrBusy, interlock.ErrLost, interlock.ErrUnavailable, interlock.ErrConflict,
-		interlock.ErrClosed, interlock.ErrMismatch, context.Canceled, context.DeadlineExceeded, errNothing) {
-		e.event(history.Event{Kind: history.Note, Op: "unexpected", Object: object, Err: err.Error()})
+		interlock.ErrClosed, interlock.ErrMismatch, context.Canceled, context.DeadlineExceeded, errNothing, errEnded) {
+		e.event(history.Event{Kind: history.Unexpected, Object: object, Err: err.Error()})
 	}
 }
 
