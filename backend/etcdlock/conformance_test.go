@@ -141,9 +141,9 @@ func damages(t testing.TB, addr, namespace, name string) (all []drivertest.Damag
 		"a huge row":             row(id, `"units":9007199254740991,"capacity":9007199254740991,"ttl":9223372036854775807,"fixed":9223372036854775807`),
 		"a row with no ID":       row("", `"units":1,"capacity":1`),
 		"a row of another kind":  row(id, `"kind":"?","units":1,"capacity":1`),
-		"a number of permits":    `[{"after":0,"add":0,"number":{"permits":-1,"set":-1,"held":-1,"perhaps":9223372036854775807}}]`,
-		"a floor above all":      `[{"after":-9223372036854775808,"add":18446744073709551615}]`,
-		"a floor of many steps":  "[" + strings.Repeat(`{"after":1,"add":1},`, 40000) + `{"after":1,"add":1}]`,
+		"a number of permits":    `{"number":{"permits":-1,"set":-1,"held":-1,"perhaps":9223372036854775807}}`,
+		"a floor above all":      `{"floor":[{"after":-9223372036854775808,"add":18446744073709551615}]}`,
+		"a floor of many steps":  `{"floor":[` + strings.Repeat(`{"after":1,"add":1},`, 40000) + `{"after":1,"add":1}]}`,
 		"a mark of another form": `{"id":1,"inherited":[]}`,
 	} {
 		others := []string{

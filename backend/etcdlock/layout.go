@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -211,13 +212,6 @@ func readMark(all kvs) (m keys.Mark) {
 	return m
 }
 
-// step is how what a queue keeps is written. The number of permits stands in a step before all others, which adds
-// nothing.
-type step struct {
-	keys.Step
-	Number *keys.Number `json:"number,omitempty"`
-}
-
 // readKept reads the key of the floor. If it cannot be read, a number may have been set, by which those are
 // held that were created before.
 func readKept(all kvs) (k keys.Kept, err error) {
@@ -229,36 +223,17 @@ func readKept(all kvs) (k keys.Kept, err error) {
 		lost := keys.Kept{Written: k.Written, Number: keys.Number{Set: k.Written, Perhaps: k.Written}}
 		return lost, driver.Permanent(fmt.Errorf("the key %s is not %s: run interlock admin raise-token, and after it interlock permits set if a number of permits was set", all[0].Key, is))
 	}
-	var steps []step
-	if json.Unmarshal(all[0].Value, &steps) != nil {
+	if json.Unmarshal(all[0].Value, &k) != nil || text(k) != string(all[0].Value) { // other fields would mean more
 		return bad("a floor of tokens")
 	}
-	for i, s := range steps {
-		switch {
-		case s.Add >= driver.MaxToken:
-			return bad("a floor of tokens")
-		case i == 0 && s.Number != nil:
-			k.Number = *s.Number
-			if k.Number.WrittenAt(k.Written); !k.Number.Sound(k.Written) {
-				return bad("a number of permits")
-			}
-		default:
-			k.Floor = append(k.Floor, s.Step)
-		}
+	k.Number.WrittenAt(k.Written)
+	switch {
+	case slices.ContainsFunc(k.Floor, func(s keys.Step) bool { return s.Add >= driver.MaxToken }):
+		return bad("a floor of tokens")
+	case !k.Number.Sound(k.Written):
+		return bad("a number of permits")
 	}
 	return k, nil
-}
-
-// valueOf is what readKept reads.
-func valueOf(k keys.Kept) string {
-	var all []step
-	if k.Number != (keys.Number{}) {
-		all = append(all, step{Number: &k.Number})
-	}
-	for _, s := range k.Floor[max(0, len(k.Floor)-keys.MaxSteps):] {
-		all = append(all, step{Step: s})
-	}
-	return text(all)
 }
 
 // seconds is a time of a lease, which has whole ones.

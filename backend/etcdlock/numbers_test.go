@@ -23,7 +23,7 @@ import (
 // Promise: a number whose revisions are of another cluster, from which the keys were copied, grants nobody.
 func TestANumberOfAnotherClusterGrantsNobody(t *testing.T) {
 	p := newPermits(t)
-	p.keeps("q", `[{"number":{"permits":1,"set":5000000,"held":4999999}}]`)
+	p.keeps("q", `{"number":{"permits":1,"set":5000000,"held":4999999}}`)
 	for range 3 {
 		j := p.request(1, 1)
 		if st, err := p.s.Join(t.Context(), j); !driver.IsPermanent(err) {
@@ -223,7 +223,7 @@ func TestWhoHoldsByANumberThatIsLostStays(t *testing.T) {
 func TestAHolderThatShrinksHoldsTheRest(t *testing.T) {
 	p := newPermits(t)
 	first, second := p.join(2, 4, exchange.Held), p.join(2, 4, exchange.Held)
-	p.keeps("q", `[{"number":{"permits":1}}]`) // which says nothing of who was held
+	p.keeps("q", `{"number":{"permits":1}}`) // which says nothing of who was held
 	errtest.Must(p.s.Shrink(t.Context(), p.o, *second, 1))(t)
 	second.Tag = 0
 	p.is(exchange.Held, second)

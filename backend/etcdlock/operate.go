@@ -165,7 +165,7 @@ func (s *store) Resize(ctx context.Context, name string, permits int64) (unsettl
 func (s *store) keep(ctx context.Context, name string, k keys.Kept, when ...clientv3.Cmp) (now keys.Kept, made bool, err error) {
 	key := s.floor(name)
 	got, err := s.change(ctx, append(when, clientv3.Compare(clientv3.ModRevision(key), "=", k.Written)),
-		[]clientv3.Op{clientv3.OpPut(key, valueOf(k))}, []clientv3.Op{clientv3.OpGet(key)})
+		[]clientv3.Op{clientv3.OpPut(key, text(k))}, []clientv3.Op{clientv3.OpGet(key)})
 	switch {
 	case err != nil:
 		return k, false, err
@@ -176,7 +176,7 @@ func (s *store) keep(ctx context.Context, name string, k keys.Kept, when ...clie
 	}
 	all := got.Responses[0].GetResponseRange().Kvs
 	now, err = readKept(all)
-	return now, len(all) > 0 && string(all[0].Value) == valueOf(k), err // by a copy of the request, or by another client
+	return now, len(all) > 0 && string(all[0].Value) == text(k), err // by a copy of the request, or by another client
 }
 
 // removeUnfit removes tickets that wait for more than there can be, unless another number is set by then, and

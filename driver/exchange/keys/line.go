@@ -63,9 +63,9 @@ type Line[T Keyed] struct {
 
 // Kept is what a queue keeps while it has no keys.
 type Kept struct {
-	Number  Number
-	Floor   Floor
-	Written int64 // a version, by the backend; 0: it was never written
+	Number  Number `json:"number,omitzero"`
+	Floor   Floor  `json:"floor,omitempty"`
+	Written int64  `json:"-"` // a version, by the backend; 0: it was never written
 }
 
 // Add adds keys.
