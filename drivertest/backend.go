@@ -87,6 +87,10 @@ type World struct {
 	// before resume is called.
 	Late func() (resume func())
 
+	// LockQueue locks the record of a queue, as a client does that stops in the middle of a change of it, until unlock
+	// is called.
+	LockQueue func(queue string) (unlock func())
+
 	// LoseMessages loses what the backend sends to its clients without being
 	// asked, such as the news of a grant, until resume is called; calls go on.
 	LoseMessages func() (resume func())

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
+	"github.com/interlock-go/interlock/internal/busy"
 )
 
 // Alone: a world may hang the clients of others, too.
@@ -60,6 +63,64 @@ var _ = rules.Add(rule{Name: "HangingBackend", Hook: "Hang", Alone: true, Says: 
 		a.hold(again(request))
 		t.swap(a.driver, cell)
 	}
+})
+
+// A process may stop in the middle of a change, for which the backend has locked a queue. Others go on to ask for that
+// queue, as many times as they have room for.
+var _ = rules.Add(rule{Name: "StoppedInAChange", Hook: "LockQueue", Says: []string{
+	"A client that stops in the middle of a change of a queue costs no ticket of another queue.",
+}}, func(t *trial) {
+	ttl := max(2*t.TTL, 2*time.Second)
+	ttl = min(2*ttl, busy.Bound(ttl))
+	a, b, usual := t.session(t.driver(), ttl), t.client(), t.session(t.driver(), ttl)
+	b.hold(t.exclusive("locked"))
+	waits := a.wait(t.exclusive("locked"))
+	var others []driver.Ticket
+	var mu sync.Mutex
+	proofs := map[string]driver.Instant{}
+	for i := range 5 {
+		tk := a.hold(t.exclusive(fmt.Sprint("other ", i)))
+		others, proofs[tk.ID] = append(others, tk), tk.Proof
+	}
+	left := a.hold(t.exclusive("left"))
+	heir := b.wait(t.exclusive("left"))
+	unlock := sync.OnceFunc(t.world.LockQueue("locked"))
+	t.Later(unlock)
+	ctx, cancel := context.WithCancel(t.Ctx)
+	defer cancel()
+	t.beside(ctx, everyCall(a.driver, nil, waits, driver.Request{}, set("c", 0, "v")))
+	for range 3 {
+		t.Calls.Go(func() { _, _ = a.Join(ctx, t.exclusive("locked")) })
+	}
+
+	note := func(_ driver.Instant, answer []driver.Renewed) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range answer {
+			if r.State == driver.Kept {
+				proofs[r.ID] = max(proofs[r.ID], r.Proof)
+			}
+		}
+	}
+	alone := usual.hold(t.exclusive("alone")) // says how late things are anyway
+	usual.keepalive(note, alone)
+	a.keepalive(note, append(others, waits)...)
+	began := b.driver.Now()
+	a.leave(left)
+	b.await(heir)
+	for n := 0; b.driver.Now().Sub(began) < 2*ttl; n++ {
+		b.leave(b.hold(t.exclusive(fmt.Sprint("new ", n))))
+		time.Sleep(ttl / 20)
+	}
+	mu.Lock()
+	late := func(tk driver.Ticket) time.Duration { return b.driver.Now().Sub(proofs[tk.ID]) }
+	if late(alone) > ttl*2/3 {
+		t.Slow("a ticket of another client was last renewed %v ago, with a TTL of %v", late(alone), ttl)
+	}
+	for _, tk := range others {
+		t.FatalIf(late(tk) > ttl, "the ticket of %q was last renewed %v ago, with a TTL of %v", tk.Queue, late(tk), ttl)
+	}
+	mu.Unlock()
 })
 
 var _ = rules.Add(rule{Name: "UnreachableBackend", Hook: "Unreachable", Says: []string{

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,22 @@ var hostile = map[string]func(testing.TB) World{
 				}
 				return err
 			}}}
+		}
+		return w
+	},
+	"StoppedInAChange": func(t testing.TB) World { // a heartbeat of several queues waits for each
+		var locked atomic.Bool
+		m := mutant{renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
+			if locked.Load() && len(known) > 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return s.plainRenew(ctx, known)
+		}}
+		w := m.breed(memory)(t)
+		w.LockQueue = func(string) func() {
+			locked.Store(true)
+			return func() { locked.Store(false) }
 		}
 		return w
 	},

@@ -22,6 +22,7 @@ var inMemory = and(inOneProcess, map[string]string{
 // inOneProcess lists what no backend in the memory of one process has a part in.
 var inOneProcess = map[string]string{
 	"UnreachableBackend":    "memory is always there",
+	"StoppedInAChange":      "the process stops as a whole",
 	"Stranger":              noOthers,
 	"NoRights":              noOthers,
 	"Member":                noOthers,

@@ -35,7 +35,7 @@ func (t *trial) via() (driver.Driver, *suite.Network) {
 // keepalive renews as package interlock does: every third of the TTL, with as much time for each
 // try, again sooner if it fails, and for no longer than the first ticket stands by the local clock. It calls each
 // after a success.
-func (c *client) keepalive(each func(began driver.Instant), known ...driver.Ticket) {
+func (c *client) keepalive(each func(began driver.Instant, answer []driver.Renewed), known ...driver.Ticket) {
 	every, proof := c.TTL/3, known[0].Proof
 	c.t.Calls.Go(func() {
 		for c.t.Ctx.Err() == nil && c.driver.Now() < proof.Add(c.TTL) {
@@ -51,7 +51,7 @@ func (c *client) keepalive(each func(began driver.Instant), known ...driver.Tick
 			if err != nil || i < 0 {
 				pause = every / 16
 			} else if proof = max(proof, answer[i].Proof); each != nil {
-				each(began)
+				each(began, answer)
 			}
 			time.Sleep(max(pause, every/16))
 		}
@@ -86,7 +86,7 @@ func (t *trial) follower(plain *client, name string, ttl time.Duration) *followe
 	f.own = f.hold(t.exclusive(name + "/own"))
 	f.front = plain.hold(t.exclusive(name + "/next"))
 	waiting := f.wait(t.exclusive(name + "/next"))
-	f.keepalive(func(began driver.Instant) {
+	f.keepalive(func(began driver.Instant, _ []driver.Renewed) {
 		f.mu.Lock()
 		counts := began >= f.since
 		f.mu.Unlock()

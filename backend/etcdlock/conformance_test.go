@@ -90,6 +90,7 @@ func TestConformance(t *testing.T) {
 			"NoRights":              "TestWhoHasNoRights has a server with users",
 			"OtherUser":             "a server has the files",
 			"NeighbourInTheProcess": "a server has the files",
+			"StoppedInAChange":      "a change is one request, which a server makes as a whole",
 		}}
 		if part == some {
 			b.Only = []string{

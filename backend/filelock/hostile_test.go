@@ -303,23 +303,3 @@ func TestAStoppedTransaction(t *testing.T) {
 	row.Close()
 	ok(t, (<-got).Release())
 }
-
-// Promise: it costs the leases on its lock alone, not those that the same clients have on others.
-func TestAStoppedTransactionCostsNoOtherLease(t *testing.T) {
-	dir := newDir(t)
-	c := open(t, dir, interlock.TTL(2*time.Second))
-	leases := map[string]*interlock.Lease{}
-	for _, name := range []string{"a", "b", "c", "d", "e", "x"} {
-		leases[name] = acquire(t, c.Mutex(name))
-	}
-	row, err := os.Open(filepath.Join(dir, ".interlock/queues/x"))
-	ok(t, err)
-	defer row.Close()
-	ok(t, syscall.Flock(int(row.Fd()), syscall.LOCK_EX))
-	<-leases["x"].Done()
-	for name, l := range leases {
-		if name != "x" && l.Err() != nil {
-			t.Errorf("%s: %v", name, l.Err())
-		}
-	}
-}

@@ -100,6 +100,10 @@ func world(t testing.TB, s *mysqltest.Server, pool *prefixes) drivertest.World {
 			proxy.Late()
 			return proxy.Resume
 		},
+		LockQueue: func(queue string) (unlock func()) {
+			tx := transaction(t, s, "SELECT name FROM "+prefix+"queues WHERE name = ? FOR UPDATE", queue)
+			return func() { _ = tx.Rollback() }
+		},
 		LoseMessages: func() (resume func()) { return loseNews(t, s, prefix) },
 		NoRights: func(ctx context.Context) (driver.Driver, error) {
 			s.Do("CREATE USER IF NOT EXISTS reader@'%' IDENTIFIED BY 'pw'; GRANT SELECT ON locks.* TO reader@'%'")

@@ -29,7 +29,7 @@ func uncommitted(t *testing.T, s *mysqltest.Server, statement string, args ...an
 }
 
 // transaction executes a statement and does not commit it.
-func transaction(t *testing.T, s *mysqltest.Server, statement string, args ...any) *sql.Tx {
+func transaction(t testing.TB, s *mysqltest.Server, statement string, args ...any) *sql.Tx {
 	t.Helper()
 	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
 	t.Cleanup(func() { db.Close() })

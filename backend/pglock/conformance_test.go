@@ -69,8 +69,9 @@ func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World 
 			Via: func(ctx context.Context, at func(string) string) (driver.Driver, error) {
 				return openURL(ctx, strings.Replace(s.URL(), s.Addr, at(s.Addr), 1)+"&schema="+schema+options)
 			},
-			Hang: func() func() { proxy.Hang(); return proxy.Resume },
-			Late: func() func() { proxy.Late(); return proxy.Resume },
+			Hang:      func() func() { proxy.Hang(); return proxy.Resume },
+			Late:      func() func() { proxy.Late(); return proxy.Resume },
+			LockQueue: lockQueue(t, s, schema),
 			LoseMessages: func() func() {
 				proxy.DropNotifications(true)
 				return func() { proxy.DropNotifications(false) }
@@ -91,6 +92,14 @@ func worlds(s *pgtest.Server, options string) func(testing.TB) drivertest.World 
 			},
 			Unreachable: unreachable,
 		}
+	}
+}
+
+func lockQueue(t testing.TB, s *pgtest.Server, schema string) func(queue string) (unlock func()) {
+	return func(queue string) func() {
+		conn := errtest.Must(pgx.Connect(t.Context(), s.URL()))(t)
+		errtest.Must(conn.Exec(t.Context(), "BEGIN; SELECT FROM "+schema+".queue WHERE name = '"+queue+"' FOR UPDATE"))(t)
+		return func() { conn.Close(context.Background()) }
 	}
 }
 

@@ -67,6 +67,7 @@ func TestConformanceBehindAPooler(t *testing.T) {
 					news.Late()
 					return func() { calls.Resume(); news.Resume() }
 				},
+				LockQueue: lockQueue(t, s, schema),
 				LoseMessages: func() func() {
 					news.DropNotifications(true)
 					return func() { news.DropNotifications(false) }

@@ -70,7 +70,7 @@ var connections = []string{
 // conform runs the suite on servers that all rules share.
 func conform(t *testing.T, b drivertest.Backend, servers []*redistest.Server, url string, o rueidis.ClientOption) {
 	b.TTL = time.Second
-	b.Unsupported = map[string]string{"OtherUser": "a server has the files", "NeighbourInTheProcess": "a server has the files"}
+	b.Unsupported = map[string]string{"OtherUser": "a server has the files", "NeighbourInTheProcess": "a server has the files", "StoppedInAChange": "a script is never in the middle for others"}
 	b.World = worlds(servers, url, o)
 	drivertest.Run(t, b)
 }

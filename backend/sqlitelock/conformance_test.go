@@ -33,6 +33,7 @@ func TestConformance(t *testing.T) {
 			"Mute":             noServer,
 			"NoRights":         "who may not open the files opens nothing: OtherUser",
 			"ProcessesThatDie": "a process that is stopped in the middle of a transaction keeps the file locked; processes that are killed are TestKilledAtAnyInstruction",
+			"StoppedInAChange": "a transaction locks the whole file: TestAStoppedWriter",
 			"HangingBackend":   "a file does not hang: reading never waits, and a writer that is stopped is TestAStoppedWriter",
 		},
 	})

@@ -66,6 +66,7 @@ var cannot = map[string]string{
 	"OtherUser":             "a server has the files",
 	"NeighbourInTheProcess": "a server has the files",
 	"Repeater":              "a server takes each request of a connection once, in order",
+	"StoppedInAChange":      "a change is one request, which a server makes as a whole",
 	"LostMessages":          "events come over the connection that replies come over, in order: none is lost without it",
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,7 +79,17 @@ func world(t testing.TB) drivertest.World {
 		URL:          "file://" + dir,
 		Files:        func() []string { return files(dir) },
 		LoseMessages: func() (resume func()) { return loseMessages(t, dir) },
-		Damages:      func(name string) []drivertest.Damage { return damages(dir, name) },
+		LockQueue: func(queue string) (unlock func()) {
+			row, err := os.Open(filepath.Join(dir, ".interlock/queues", queue))
+			if err == nil {
+				err = syscall.Flock(int(row.Fd()), syscall.LOCK_EX)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { row.Close() }
+		},
+		Damages: func(name string) []drivertest.Damage { return damages(dir, name) },
 		Shared: func(t testing.TB) drivertest.Shared {
 			folder := drivertest.SharedFolder(t)
 			return drivertest.Shared{Folder: folder, Open: func(ctx context.Context) (driver.Driver, error) {

@@ -21,6 +21,7 @@ func TestConformance(t *testing.T) {
 		"Stranger":              noRights,
 		"NoRights":              noRights,
 		"Member":                noRights,
+		"StoppedInAChange":      "a change is one request, which the server makes as a whole",
 		"OtherUser":             "a server has the files",
 		"NeighbourInTheProcess": "a server has the files",
 	}})

@@ -109,6 +109,7 @@ var unsupported = map[string]string{
 	"TokenIsShown":          "members give different tokens, and inspection asks them alone",
 	"LostMessages":          "in one process no message is lost",
 	"UnreachableBackend":    "memory is always there",
+	"StoppedInAChange":      "the process stops as a whole",
 	"Repeater":              "exchanges are those of the members",
 	"Stranger":              members,
 	"NoRights":              members,
