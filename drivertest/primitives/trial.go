@@ -100,11 +100,13 @@ func variants(r rule) []string {
 }
 
 // check checks the rule in a new world, and once more in another one if this
-// machine or the backend paused for longer than the rule bears.
+// machine or the backend paused for longer than the rule bears, with twice the TTL after each four times.
 func check(tb testing.TB, r rule, b Backend, variant string) {
 	tb.Helper()
-	r.Try(tb, 20, func(int) (*suite.Trial, *trial) {
+	r.Try(tb, 20, func(n int) (*suite.Trial, *trial) {
 		w := b.World(tb)
+		b := b
+		b.TTL <<= n / 4
 		f := r.Begin(tb, "interlock", b.Simulated, suite.Patience(b.Simulated))
 		t := &trial{Trial: f, Backend: b, variant: variant, world: w}
 		if !b.Simulated {

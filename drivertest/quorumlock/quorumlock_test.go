@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -70,9 +69,7 @@ func use(t testing.TB, open func(context.Context) (driver.Driver, error)) {
 		r.ID = newID()
 		tk, err := s.Join(t.Context(), r)
 		if err == nil {
-			if err := s.Leave(t.Context(), tk, true); err != nil && !errors.Is(err, driver.ErrGone) { // its TTL is short
-				t.Fatal(err)
-			}
+			_ = s.Leave(t.Context(), tk, true) // else it ends soon: its TTL is short
 			return
 		}
 		if time.Since(began) > 30*time.Second {
