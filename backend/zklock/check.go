@@ -73,8 +73,9 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 			{"quorum", "one server may die", e.checkQuorum},
 			{"sessions", "the usual TTL is granted", e.checkSessions},
 			{"exchanges", "locks and values can be used", e.checkExchanges},
-			{"listing", "names can be read", e.checkListing},
-			{"marks", "a release is marked", e.checkMarks},
+			{"listing", "names can be read", func(ctx context.Context) driver.Finding {
+				return doctor.Listing(ctx, s, func(err error) string { return e.remedy(ctx, err) })
+			}},
 			{"access", "only the user may change nodes", e.checkAccess},
 			{"values", "the longest is accepted", e.checkLarge},
 			{"clock", "those of the leader and of this machine agree", e.checkClock},
@@ -263,7 +264,6 @@ func (e *examination) stranger() *zk.Servers {
 // trial is what came of doing what locks do.
 type trial struct {
 	err          error // the first exchange that failed
-	mark         error // of what marks a release
 	ahead, wrong time.Duration
 }
 
@@ -279,7 +279,6 @@ func (e *examination) try(ctx context.Context) (t trial) {
 	if now, _, _, err := e.clock(ctx, e.l); err == nil {
 		t.ahead, t.wrong = doctor.Ahead(time.UnixMilli(now), began.Round(0), time.Now().Round(0))
 	}
-	_, t.mark = e.l.Set(ctx, e.node(name), mark{}.data(&ticket{}), -1)
 	return t
 }
 
@@ -340,25 +339,6 @@ func (e *examination) remedy(ctx context.Context, err error) string {
 func (e *examination) checkExchanges(ctx context.Context) driver.Finding {
 	if e.tried.err != nil {
 		return doctor.Fail(doctor.EveryLock, e.remedy(ctx, e.tried.err), "%s", doctor.WithoutHint(e.tried.err.Error()))
-	}
-	return doctor.Sound
-}
-
-func (e *examination) checkListing(ctx context.Context) driver.Finding {
-	_, err := zk.Call(ctx, func() ([]string, error) { names, _, err := e.l.Conn.Children(e.top()); return names, err })
-	if err == nil || errors.Is(err, zk.ErrNoNode) {
-		return doctor.Sound
-	}
-	return doctor.Warn("inspection: interlock ls shows nothing", e.remedy(ctx, err), "%s may not be read: %v", e.top(), err)
-}
-
-func (e *examination) checkMarks(context.Context) driver.Finding {
-	switch err := e.tried.mark; {
-	case errors.Is(err, zk.ErrNoNode):
-		return driver.Finding{}
-	case err != nil:
-		return doctor.Warn("Inherited, which is then true whenever a lock was used by others before, and speed: waiters list the queue at every grant",
-			"let the ACL of new nodes include write (w)", "a release cannot be marked in the node of its queue")
 	}
 	return doctor.Sound
 }

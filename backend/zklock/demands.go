@@ -47,24 +47,14 @@ func (s *session) readInbox(ctx context.Context) {
 		return
 	}
 	defer s.reading.Give()
-	s.mu.Lock()
-	if s.letters != nil {
-		if _, fired := s.letters.Fired(); !fired {
-			s.mu.Unlock()
-			return
-		}
+	if s.letters.Live() {
+		return
 	}
-	w := s.l.Watch(s.inbox, false, func() { s.store.background(s.readInbox) })
-	s.letters = w
-	s.mu.Unlock()
+	s.letters = s.l.Watch(s.inbox, false, func() { s.store.background(s.readInbox) })
 	c, err := s.l.See(ctx, s.inbox)
 	if err != nil {
-		s.l.Ignore(w)
-		s.mu.Lock()
-		if s.letters == w {
-			s.letters = nil
-		}
-		s.mu.Unlock()
+		s.l.Ignore(s.letters)
+		s.letters = nil
 		if errors.Is(err, zk.ErrNoNode) && s.openInbox(ctx) == nil {
 			s.store.background(s.readInbox)
 		}

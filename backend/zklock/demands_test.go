@@ -17,35 +17,19 @@ import (
 // Promise: a ticket with Hold that is evicted before its session has noticed the grant
 // stands for a TTL, not for its whole time.
 func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a, b := session(t, d, 3*time.Second), session(t, d, 3*time.Second)
-	raw := connected(t, s.Addr)
-	for { // unless the TTL of the ticket is over before it is asked about
-		h := holds(t, a, aMutex("q"))
-		r := aMutex("q")
-		r.Hold = time.Hour
-		k := join(t, b, r)
-		noError(t, a.Leave(limited(t), h, true))
-		if err := d.Ask(limited(t), "q", k.ID, driver.Evict); err != nil {
-			_ = quit(t, b, k)
-			continue
-		}
-		g, err := b.Signals(limited(t))
-		for err == nil && g.Demand != driver.Evict {
-			g, err = b.Signals(limited(t))
-		}
-		noError(t, err)
-		got, err := b.Await(limited(t), k)
-		if err != nil || !got.Held {
-			_ = quit(t, b, k)
-			continue
-		}
-		beat(t, b, k)
-		empties(t, raw)
-		return
-	}
+	a := alone(t)
+	b := a.next()
+	b.Opened = session(t, b.d, 3*time.Second)
+	h, r := a.holds(aMutex("q")), aMutex("q")
+	r.Hold = time.Hour
+	granted := b.awaits(b.waits(r))
+	hold := b.via.HoldRequests(zktest.With(zktest.OpSetData)) // it reads the clock, to get its end
+	a.leaves(h)
+	<-hold.Held()
+	zklock.Demand(b.Opened, r.ID, driver.Evict)
+	hold.Release()
+	beat(t, b.Opened, b.granted(granted))
+	empties(t, a.raw)
 }
 
 // Promise: drivers that share a connection are told apart: their sessions have IDs of

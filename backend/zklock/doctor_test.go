@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	e := doctortest.ExamineURL(t, "zk://"+s.Addr+"/locks")
-	for _, check := range []string{"connection", "servers", "version", "exchanges", "listing", "marks", "values", "clock", "tokens"} {
+	for _, check := range []string{"connection", "servers", "version", "exchanges", "listing", "values", "clock", "tokens"} {
 		e.Has(check, driver.OK)
 	}
 	e.Has("quorum", driver.Warn, "stands alone", "ensemble of three")
@@ -148,7 +148,7 @@ func TestCheckOfRights(t *testing.T) {
 	e = doctortest.ExamineURL(t, "zk://"+s.Addr+"/world")
 	e.Has("exchanges", driver.Fail, "setAcl -R /world world:anyone:cdrwa")
 
-	// Reading alone is not enough; neither is a mark that cannot be written.
+	// Reading alone is not enough.
 	errtest.Must(root.Create("/read", nil, 0, zk.WorldACL(zk.PermRead)))(t)
 	e = doctortest.ExamineURL(t, as("alice:secret")+"/read")
 	e.Has("exchanges", driver.Fail, "cdrw is needed on /read")

@@ -135,50 +135,6 @@ func TestWhoeverDiesWhileItWaitsLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// Promise: whoever leaves while it waits lets nobody in, however it leaves, and whether or not it knows that it waits;
-// nor does one of several holders let in whom the others keep out.
-func TestWhoeverLeavesLetsNobodyInWhomOthersKeepOut(t *testing.T) {
-	a := alone(t)
-	b, c := a.next(), a.next()
-	for _, r := range []driver.Request{
-		{Kind: driver.Mutex, Units: 1, Capacity: 1},
-		{Kind: driver.Mutex, Units: 1, Capacity: 1, ReportDeath: true},
-		{Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity},
-		{Kind: driver.RWMutex, Units: 1, Capacity: driver.RWCapacity},
-		{Kind: driver.Semaphore, Units: 5, Capacity: 5},
-		{Kind: driver.Semaphore, Units: 2, Capacity: 5},
-	} {
-		for _, clean := range []bool{true, false} {
-			r.Queue, r.ID = someID(), someID()
-			a.holds(r)
-			k := join(t, b.Opened, other(r))
-			if k.Held != (r.Units < r.Capacity) {
-				t.Fatalf("the second one: %+v", k)
-			}
-			noError(t, b.Leave(limited(t), k, clean))
-			all := other(r)
-			all.Units = all.Capacity
-			c.waits(all)
-		}
-	}
-
-	r := aMutex("unheard")
-	a.holds(r)
-	r = other(r)
-	b.via.LoseReplies(1, zktest.With(zktest.OpCreate))
-	if _, err := b.Join(limited(t), r); err == nil || b.via.Lost() != 1 {
-		t.Fatalf("a Join without an answer: %v, %d answers were lost", err, b.via.Lost())
-	}
-	b.leaves(driver.Ticket{ID: r.ID, Queue: r.Queue})
-	c.waits(other(r))
-}
-
-// other is the same request of another ticket.
-func other(r driver.Request) driver.Request {
-	r.ID = someID()
-	return r
-}
-
 // Promise: the holder of a lock whose session the server has ended is told so as soon
 // as it is connected, and the next one that it has died.
 func TestWhoseSessionEndsWhileItHoldsIsTold(t *testing.T) {
@@ -278,31 +234,5 @@ func TestQueueThatIsRemovedByHand(t *testing.T) {
 	}
 	if next := holds(t, b, aMutex("q/of/some")); next.Token <= held.Token {
 		t.Errorf("the token %d follows %d", next.Token, held.Token)
-	}
-}
-
-// Promise: who comes while readers hold is told that the last writer did not leave cleanly,
-// and after a clean one is not told so.
-func TestWhoWaitsBehindReadersInheritsFromTheWriterBeforeThem(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	a := session(t, opened(t, s.Addr), 20*time.Second)
-	for queue, clean := range map[string]bool{"clean": true, "not": false} {
-		writer := func() driver.Request {
-			return driver.Request{ID: someID(), Queue: queue, Kind: driver.RWMutex, Units: driver.RWCapacity, Capacity: driver.RWCapacity, ReportDeath: true}
-		}
-		reader := writer()
-		reader.Units = 1
-		w := holds(t, a, writer())
-		noError(t, a.Leave(limited(t), w, clean))
-		r := holds(t, a, reader)
-		next := join(t, a, writer())
-		noError(t, a.Leave(limited(t), r, true))
-		next, err := a.Await(limited(t), next)
-		noError(t, err)
-		if next.Inherited == clean {
-			t.Errorf("left cleanly %v: %+v", clean, next)
-		}
-		noError(t, a.Leave(limited(t), next, true))
 	}
 }

@@ -50,18 +50,25 @@ func Gathered(o *driver.Opened) int {
 // Longest has a Tap take no answers that are longer.
 func (t *Tap) Longest(bytes int) { t.tap.Longest = bytes }
 
-// Unfix has a session not know of the end that a ticket has, as if the answer that says so were under way.
-func Unfix(o *driver.Opened, id string) {
+// entryOf is a ticket of a session.
+func entryOf(o *driver.Opened, id string) *entry {
 	of := o.Session.(interface {
 		Driver() *exchange.Driver
 		Row() exchange.Session
 	})
-	s := storeOf(of.Driver()).sessions[of.Row().ID]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.entries[id]
+	return storeOf(of.Driver()).sessions[of.Row().ID].entry(id)
+}
+
+// Unfix has a session not know of the end that a ticket has, as if the answer that says so were under way.
+func Unfix(o *driver.Opened, id string) {
+	t := entryOf(o, id)
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
 	t.fixed = false
 	t.settled.Stop()
-	s.l.Ignore(t.own)
+	t.s.l.Ignore(t.own)
 	t.own = nil
 }
+
+// Demand has a demand reach a ticket.
+func Demand(o *driver.Opened, id string, what driver.Demand) { entryOf(o, id).demanded(what) }

@@ -75,7 +75,7 @@ func (s *store) floor(ctx context.Context, l *link, q *queue, zxid uint64) (add 
 		return 0, err
 	}
 	defer f.turn.Give()
-	if _, fired := f.w.Fired(); fired || f.w == nil {
+	if !f.w.Live() {
 		if err := s.listFloors(ctx, l); err != nil {
 			return 0, err
 		}

@@ -16,27 +16,6 @@ import (
 	"github.com/interlock-go/interlock/internal/zktest"
 )
 
-// Promise: a Join whose answer was lost, and which nobody repeats or leaves, is removed
-// once its ticket has not been renewed for a TTL.
-func TestAJoinThatNobodyRepeatsIsRemoved(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	raw := connected(t, s.Addr)
-	nodes(t, raw, "/") // it is connected
-	a := session(t, opened(t, via.Addr), 3*time.Second)
-	warm(t, a, "q")
-	via.LoseReplies(1, zktest.With(zktest.OpCreate))
-	if _, err := a.Join(limited(t), aMutex("q")); err == nil {
-		t.Fatal("the answer was not lost")
-	}
-	if len(nodes(t, raw, "/a/q")) != 1 {
-		t.Fatal("the ticket does not stand")
-	}
-	beat(t, a)
-	empties(t, raw)
-}
-
 // Promise: a ticket whose node got another name by a call without an answer leaves
 // all the same.
 func TestATicketWithAnotherNameThanKnownLeaves(t *testing.T) {

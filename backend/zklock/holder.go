@@ -21,14 +21,13 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 	defer cancel()
 	s.mu.Lock()
 	key, own, wanted := t.key, t.own, t.wanted
-	_, fired := own.Fired()
 	if t.state != exchange.Held {
 		s.mu.Unlock()
 		return
 	}
 	path, crowd := t.recipe.watched()
 	s.mu.Unlock()
-	if own == nil || fired {
+	if !own.Live() {
 		on := s.l.Watch(path, false, func() { s.store.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
 		c, err := s.l.See(ctx, path)
 		s.mu.Lock()
@@ -65,11 +64,9 @@ func (s *session) watchHolderLater(t *entry) {
 // watchWaiters watches the queue of a ticket that is held until others wait behind it.
 func (s *session) watchWaiters(ctx context.Context, t *entry, q *queue) {
 	s.mu.Lock()
-	if w := s.crowds[q.name]; w != nil {
-		if _, fired := w.Fired(); !fired {
-			s.mu.Unlock()
-			return
-		}
+	if s.crowds[q.name].Live() {
+		s.mu.Unlock()
+		return
 	}
 	on := s.l.Watch(q.path, true, func() { s.store.background(func(ctx context.Context) { s.queueChanged(ctx, q) }) })
 	s.crowds[q.name] = on

@@ -154,7 +154,7 @@ type mark struct {
 }
 
 func markOf(p *keys.Place[*ticket], v version) mark {
-	return mark{p.Exclusive && len(p.Before) == 0, v}
+	return mark{p.Exclusive, v}
 }
 
 func (m mark) when(clean bool) mark {

@@ -60,28 +60,3 @@ func TestJoinEndsWhileAnotherReadsRaisedTokens(t *testing.T) {
 	}
 	hold.Release()
 }
-
-// Promise: the count of exchanges never falls, not even when a session is closed.
-func TestExchangesNeverFall(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	d := opened(t, s.Addr)
-	a := session(t, d, 10*time.Second)
-	for range 20 {
-		warm(t, a, "q")
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = a.Close(context.Background()) }()
-	for last := uint64(0); ; {
-		n := d.Exchanges()
-		if n < last {
-			t.Fatalf("%d exchanges after %d", n, last)
-		}
-		last = n
-		select {
-		case <-done:
-			return
-		default:
-		}
-	}
-}

@@ -79,7 +79,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 			}
 			r.Has("exchanges", driver.Fail, "cdrw is needed on /"+right)
 			if right == "r" {
-				r.Has("listing", driver.Warn, "/r may not be read", "setAcl -R /r auth::cdrwa")
+				r.Has("listing", driver.Warn, "cdrw is needed on /r", "setAcl -R /r auth::cdrwa")
 			}
 			administer(t, admin, r.Remedy("exchanges"), "secret")
 			r, refused = doctortest.Consult(t, url)

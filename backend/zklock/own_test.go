@@ -129,7 +129,7 @@ func TestTheLayoutOfAnOwnConnection(t *testing.T) {
 	}
 }
 
-// Without the right to write, a release is not marked, and doctor says so.
+// Without the right to write, a release is not marked.
 func TestMarksThatAreDenied(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
@@ -139,7 +139,6 @@ func TestMarksThatAreDenied(t *testing.T) {
 	acl := zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete)
 	d := errtest.Must(zklock.New(ctx, conn, tap, zklock.Root("/ours"), zklock.ACL(acl)))(t)
 	defer d.Close()
-	doctortest.Examine(t, ctx, d).Has("marks", driver.Warn, "cannot be marked", "Inherited")
 	session := errtest.Must(d.Open(ctx, driver.SessionOptions{TTL: time.Second}))(t)
 	for i := range 3 {
 		r := aMutex("a")

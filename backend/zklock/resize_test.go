@@ -728,21 +728,6 @@ func TestGarbageInANumberGrantsNobody(t *testing.T) {
 	}
 }
 
-// Promise: where a number is set, who has held all permits and left lets in no lock of another kind.
-func TestAMarkLeftBesideANumberLetsNobodyPassIt(t *testing.T) {
-	a := alone(t)
-	for _, q := range []string{"left", "ended"} {
-		a.resizes(q, 1)
-		r, leaver := permits(q, 1, 1), a
-		if q == "ended" { // another session dismisses it
-			r.Hold, leaver = time.Hour, a.next()
-		}
-		leaver.leaves(a.holds(r))
-		a.next().refuses(aMutex(q))
-		a.next().holds(permits(q, 1, 1))
-	}
-}
-
 // Promise: a number can be taken back while a lock of Curator stands behind it, and does not count because of that
 // lock.
 func TestANumberIsTakenBackBesideALockOfCurator(t *testing.T) {

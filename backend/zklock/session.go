@@ -29,11 +29,11 @@ type session struct {
 	freed  chan struct{} // closed when its connection is, too
 	stop   func()        // of listening
 
-	inbox   string  // the node where demands for its tickets are put
-	reading zk.Turn // of inbox
+	inbox   string    // the node where demands for its tickets are put
+	reading zk.Turn   // of inbox
+	letters *zk.Watch // of inbox; the turn guards it
 
 	mu       sync.Mutex
-	letters  *zk.Watch            // of inbox
 	entries  map[string]*entry    // by ID of the ticket
 	crowds   map[string]*zk.Watch // of queues in which tickets are held, by name
 	renewed  driver.Instant       // when it was renewed last

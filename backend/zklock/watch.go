@@ -267,7 +267,7 @@ func (t *entry) passed(ctx context.Context, w *waiting, o *obstacle) {
 	}
 	s.mu.Lock()
 	// A number of permits that was set before the obstacle left can keep the ticket out; the event of that has come by now.
-	quiet := t.waitNow() == w && w.quiet(t.key.node) && (w.permits == "" || w.quiet(w.permits))
+	quiet := t.waitNow() == w && w.on[t.key.node].Live() && (w.permits == "" || w.on[w.permits].Live())
 	if granted = granted && quiet && t.j.Hold == 0; granted {
 		t.mark.leaves = t.key.Units >= t.key.Capacity
 		if robust {
@@ -286,12 +286,6 @@ func (t *entry) passed(ctx context.Context, w *waiting, o *obstacle) {
 		}
 	}
 	t.lookAnew()
-}
-
-// quiet reports whether a node is watched, and as it was.
-func (w *waiting) quiet(node string) bool {
-	_, fired := w.on[node].Fired()
-	return w.on[node] != nil && !fired
 }
 
 // advance sees whether the only obstacle holds, now that the ticket in front of it

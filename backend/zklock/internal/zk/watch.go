@@ -164,3 +164,9 @@ func (w *Watch) Fired() (what int32, yes bool) {
 	defer w.mu.Unlock()
 	return w.what, w.end
 }
+
+// Live: nothing has happened since it was made. Of none it is false.
+func (w *Watch) Live() bool {
+	_, fired := w.Fired()
+	return w != nil && !fired
+}
