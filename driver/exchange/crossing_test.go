@@ -176,3 +176,25 @@ func TestAnAnswerFromBeforeTheGrantChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// Promise: where the network has brought a Join twice within a minute, it may bring the Leave of any ticket twice, and
+// the second copy finds none: that is no loss, unless the ticket was lost before.
+func TestALeaveOnAWayThatRepeats(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		st := exchange.Status{State: exchange.Held, Token: 7, Found: true}
+		s := opened(t, Script{
+			Join:  func(context.Context, exchange.Join) (exchange.Status, error) { return st, nil },
+			Leave: func(context.Context, exchange.Leave) (bool, error) { return false, driver.ErrGone },
+			Look:  sees(func() exchange.Status { return st }),
+		})
+		errtest.None(t, s.Leave(t.Context(), joined(t, s), true))
+		st.Found = false
+		errtest.None(t, s.Leave(t.Context(), joined(t, s), true))
+		lost := joined(t, s)
+		st.State = exchange.Gone
+		errtest.Is(t, s.Leave(t.Context(), lost, true), driver.ErrGone, "Leave of a ticket that was lost")
+		st.State = exchange.Held
+		time.Sleep(time.Minute)
+		errtest.Is(t, s.Leave(t.Context(), joined(t, s), true), driver.ErrGone, "Leave on a way that has repeated nothing for long")
+	})
+}

@@ -44,6 +44,7 @@ type Driver struct {
 	numbers map[uint64]*entry // the same, by number
 	resyncs int               // how many there were
 	heeding bool              // see heed
+	doubled driver.Instant    // the network has brought a Join twice then
 }
 
 // New makes a driver, which closes the store with itself. The mailbox is this client's, as

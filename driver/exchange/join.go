@@ -105,6 +105,9 @@ func (s *session) join(ctx context.Context, e *entry, r *driver.Request) (driver
 	}
 	e.observe(st, sent)
 	e.twice = e.twice || r.Retry
+	if st.Found && !r.Retry {
+		s.d.doubled = s.d.now()
+	}
 	switch {
 	case st.Evicted || st.Stray: // its own end may be soon
 		e.prove(sent.Add(min(st.Left-s.ttl, 0)))

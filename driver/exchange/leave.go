@@ -3,13 +3,14 @@ package exchange
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
 // Leave makes one exchange, which waiters that leave together share. The network may bring it twice, and then
-// the second copy finds no ticket: if that has happened to the Join, an exchange before this one tells whether
-// the ticket stands.
+// the second copy finds no ticket: if that has happened to the Join, or to another one in the last minute, an exchange
+// before this one tells whether the ticket stands.
 func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (s *session) Leave(ctx context.Context, t driver.Ticket, clean bool) error 
 
 // leaving adds what the client knows of a ticket that is to leave. It needs a tombstone if a Join of
 // it may still be under way. If none was sent, since its caller gave up while the Join waited for a
-// connection, it is retired: then no exchange is needed. Twice: a holder whose Join has come twice.
+// connection, it is retired: then no exchange is needed. Twice: a holder, and its Leave may come twice.
 func (s *session) leaving(l *Leave) (is state, twice, sent bool) {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -74,7 +75,8 @@ func (s *session) leaving(l *Leave) (is state, twice, sent bool) {
 		l.Tombstone = s.ttl
 	}
 	l.Waited = e.waited
-	return e.state, e.twice && e.state == held, true
+	twice = e.twice || s.d.doubled != 0 && s.d.now().Sub(s.d.doubled) < time.Minute
+	return e.state, twice && e.state == held, true
 }
 
 // hasLeft is called when a ticket does not stand any more.
