@@ -364,7 +364,7 @@ func TestTusdAsksNoRequestThatNoneWaitsFor(t *testing.T) {
 func TestTusdGivesUpInTime(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		c := open(t, url)
-		here, there := tusdlock.New(c.Client, "uploads"), tusdlock.New(open(t, url).Client, "uploads", interlock.Wait(time.Millisecond))
+		here, there := tusdlock.New(c.Client, "uploads"), tusdlock.New(open(t, url).Client, "uploads", interlock.Wait(time.Second))
 		for _, id := range []string{"upload", "id+" + strings.Repeat("multipart.", 50), "with {braces}"} {
 			l := errtest.Must(here.NewLock(id))(t)
 			errtest.Is(t, l.Unlock(), interlock.ErrReleased, "Unlock of what is not locked")
