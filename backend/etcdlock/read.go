@@ -173,18 +173,19 @@ func (s *store) readEach(ctx context.Context, names []string) (all []exchange.Sn
 	return append(all, more...), cmp.Or(err, failed)
 }
 
-// Cells reads a page.
+// Cells reads a page. Of a cell that no answer has room for its error has the name.
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
 	key := s.cell(prefix)
 	if from != "" {
 		key = s.cell(from) + "\x00"
 	}
-	err = fewer(perCells, func(n int64) error {
+	last := ""
+	read := func(of ...clientv3.OpOption) error {
 		b := s.batch()
-		b.add(clientv3.OpGet(key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.cell(prefix))), clientv3.WithLimit(n)), func(r *pb.RangeResponse) {
+		b.add(clientv3.OpGet(key, append(of, clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.cell(prefix))))...), func(r *pb.RangeResponse) {
 			for _, kv := range r.Kvs {
 				name := strings.TrimPrefix(string(kv.Key), s.cells())
-				if readCell(kvs{kv}).Exists {
+				if last = name; readCell(kvs{kv}).Exists {
 					names = append(names, name)
 				}
 				if r.More {
@@ -193,6 +194,12 @@ func (s *store) Cells(ctx context.Context, prefix, from string) (names []string,
 			}
 		})
 		return b.run(ctx)
-	})
+	}
+	err = fewer(perCells, func(n int64) error { return read(clientv3.WithLimit(n)) })
+	if long := err; tooLong(long) {
+		if err = read(clientv3.WithLimit(1), clientv3.WithKeysOnly()); err == nil {
+			err = illegible(last, long)
+		}
+	}
 	return names, next, err
 }

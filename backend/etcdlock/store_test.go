@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -957,6 +958,30 @@ func TestAHeartbeatIsMadeInPartsIfItsAnswerIsTooLong(t *testing.T) {
 	}
 	if _, err := s.read(t.Context(), []string{"q0"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Promise: a cell that no answer has room for, where the server takes such, hides no other.
+func TestACellThatIsTooLongIsNamed(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Flag("--max-request-bytes", fmt.Sprint(2*maxAnswer)))
+	s := storeTo(t, server)
+	for _, name := range []string{"a", "c"} {
+		errtest.Must(s.Swap(t.Context(), driver.Swap{Name: name, ID: exchange.NewID()}))(t)
+	}
+	client := errtest.Must(clientv3.New(clientv3.Config{Endpoints: []string{server.Addr}, MaxCallSendMsgSize: 2 * maxAnswer, Logger: zap.NewNop()}))(t)
+	defer client.Close()
+	errtest.Must(client.Put(t.Context(), s.cell("b"), strings.Repeat("1", maxAnswer)))(t)
+	var names []string
+	for name, err := range exchange.New(s, exchange.NewMailbox()).Cells(t.Context(), "") {
+		if err != nil {
+			errtest.Says(t, err, `"b" cannot be read`)
+			break
+		}
+		names = append(names, name)
+	}
+	if !slices.Equal(names, []string{"a", "c"}) {
+		t.Errorf("listed are %q", names)
 	}
 }
 
