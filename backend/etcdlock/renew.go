@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,30 +22,58 @@ import (
 // attempts is how often a change is tried that meets those of others, and a heartbeat.
 const attempts = 3
 
-// Renew extends the lease of the session. If the URL names several members, the first attempts are short:
-// a member that has been stopped answers nothing, and the next attempt goes to another one.
+// Renew extends the lease of the session. If the URL names several members, a second attempt soon goes beside
+// the first one, and a third: a member that has been stopped answers nothing, and the next attempt goes to another one. What
+// comes late counts: this process may be busy.
 func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, extend int) (r exchange.Renewal, err error) {
-	for i := range attempts {
-		try, cancel := ctx, func() {}
-		if end, ok := ctx.Deadline(); ok && i < attempts-1 && len(s.client.Endpoints()) > 1 {
-			try, cancel = context.WithTimeout(ctx, time.Until(end)/5)
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	type outcome struct {
+		exchange.Renewal
+		error
+	}
+	outcomes := make(chan outcome, attempts)
+	begun, underWay := 0, 0
+	begin := func() (late <-chan time.Time) {
+		begun++
+		underWay++
+		all.Go(func() {
+			r, err := exchange.Renewal{}, s.undetach(ctx, o, refs[:extend])
+			if err == nil {
+				r, err = s.renew(ctx, o, refs)
+			}
+			outcomes <- outcome{r, err}
+		})
+		if end, ok := ctx.Deadline(); ok && begun < attempts && len(s.client.Endpoints()) > 1 {
+			late = time.After(time.Until(end) / 5)
 		}
-		if err = s.undetach(try, o, refs[:extend]); err == nil {
-			r, err = s.renew(try, o, refs)
+		return late
+	}
+	for late := begin(); ; {
+		silent, again := false, true
+		select {
+		case got := <-outcomes:
+			underWay--
+			if r, err = got.Renewal, got.error; err == nil || driver.IsPermanent(err) {
+				return r, err
+			}
+			again = begun < attempts && (errors.Is(err, errTerm) || errors.Is(err, rpctypes.ErrCompacted))
+		case <-late:
+			silent = true
 		}
-		if err != nil {
-			s.endIdle()
-		}
-		gone := try.Err() != nil
-		if gone && s.wires != nil {
+		s.endIdle()
+		if s.wires != nil && (silent || ctx.Err() != nil) {
 			s.wires.endSilent(o.TTL)
 		}
-		cancel()
-		if err == nil || driver.IsPermanent(err) || ctx.Err() != nil || !gone && !errors.Is(err, errTerm) && !errors.Is(err, rpctypes.ErrCompacted) {
+		switch {
+		case again && ctx.Err() == nil:
+			late = begin()
+		case underWay == 0:
 			return r, err
 		}
 	}
-	return r, err
 }
 
 var errTerm = errors.New("leaders were elected while the lease was extended")
