@@ -32,9 +32,9 @@ func (t *trial) via() (driver.Driver, *suite.Network) {
 	return d, n
 }
 
-// keepalive renews as package interlock does: every third of the TTL, with as much time for each
-// try, again sooner if it fails, and for no longer than the first ticket stands by the local clock. It calls each
-// after a success.
+// keepalive renews as package interlock does: every third of the TTL, with as much time for each try, again sooner if it
+// fails or has proven what is old by now, and for no longer than the first ticket stands by the local clock. It calls
+// each after a success.
 func (c *client) keepalive(each func(began driver.Instant, answer []driver.Renewed), known ...driver.Ticket) {
 	every, proof := c.TTL/3, known[0].Proof
 	c.t.Calls.Go(func() {
@@ -46,14 +46,16 @@ func (c *client) keepalive(each func(began driver.Instant, answer []driver.Renew
 			if errors.Is(err, driver.ErrSession) {
 				return
 			}
-			pause := every - c.driver.Now().Sub(began)
+			took, pause := c.driver.Now().Sub(began), every/16
 			i := slices.IndexFunc(answer, func(r driver.Renewed) bool { return r.ID == known[0].ID && r.State == driver.Kept })
-			if err != nil || i < 0 {
-				pause = every / 16
-			} else if proof = max(proof, answer[i].Proof); each != nil {
-				each(began, answer)
+			if err == nil && i >= 0 {
+				proof = max(proof, answer[i].Proof)
+				pause = max(pause, every/4-took, min(every, proof.Add(c.TTL*3/10).Sub(began))-took)
+				if each != nil {
+					each(began, answer)
+				}
 			}
-			time.Sleep(max(pause, every/16))
+			time.Sleep(pause)
 		}
 	})
 }
