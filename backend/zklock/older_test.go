@@ -44,188 +44,124 @@ func callsThroughAFollowerThatLags(t *testing.T, e *zktest.Ensemble) {
 		}
 		return got
 	}
-	fixed := func(queue string) driver.Request {
-		r := aMutex(queue)
+	fixed := func(q string) driver.Request {
+		r := aMutex(q)
 		r.Hold = time.Hour
 		return r
 	}
-	swap := func(d driver.Driver, version uint64) (driver.Cell, error) {
-		return d.Swap(ctx, driver.Swap{ID: someID(), Name: "c", Version: version, Value: []byte("v")})
-	}
-	must := func(c driver.Cell, err error) driver.Cell {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("Swap at the leader: %v", err)
-		}
-		return c
-	}
+	five := func(q string) driver.Request { return permits(q, 1, 5) }
 
 	// Each case prepares something that both servers know, changes it at the
 	// leader, and calls through the follower.
-	var before, now driver.Ticket
-	var again driver.Request
-	var was, is driver.Cell
-	left := func(string) {
-		noError(t, a.Leave(ctx, before, true))
-	}
-	isGone := func(err error) error {
-		if !errors.Is(err, driver.ErrGone) {
-			return fmt.Errorf("the ticket has left, and not ErrGone is said: %w", err)
-		}
-		return nil
-	}
-	for _, c := range []struct {
+	type calls struct {
 		name            string
 		prepare, change func(queue string)
 		call            func(queue string) error
-	}{
-		{"Join with NoWait",
-			func(q string) { before = join(aMutex(q)) },
-			left,
-			func(q string) error {
-				r := aMutex(q)
-				r.NoWait = true
-				_, err := b.Join(ctx, r)
-				return err
-			}},
-		{"Join that is repeated",
-			func(q string) {
-				before = join(aMutex(q))
-				again = aMutex(q)
-				if got, err := b.Join(ctx, again); err != nil || got.Held {
-					t.Fatal(got, err)
+	}
+	var k driver.Ticket // at the leader
+	var again driver.Request
+	var is driver.Cell
+	stands := func(r func(string) driver.Request) func(string) { return func(q string) { k = join(r(q)) } }
+	left := func(string) { noError(t, a.Leave(ctx, k, true)) }
+	swap := func(d driver.Driver, name string, version uint64) (driver.Cell, error) {
+		return d.Swap(ctx, driver.Swap{ID: someID(), Name: name, Version: version, Value: []byte("v")})
+	}
+	swaps := func(string) { is = errtest.Must(swap(near, "c", is.Version))(t) }
+	tries := func(q string) error {
+		r := aMutex(q)
+		r.NoWait = true
+		_, err := b.Join(ctx, r)
+		return err
+	}
+	leave := func(string) error { return b.Leave(ctx, k, true) }
+	keep := func(string) error { return b.Keep(ctx, k, time.Minute) }
+	ask := func(what driver.Demand) func(string) error {
+		return func(q string) error { return far.Ask(ctx, q, k.ID, what) }
+	}
+	cases := []calls{
+		{"Join with NoWait", stands(aMutex), left, tries},
+		{"Join with NoWait of another kind", stands(five), left, tries},
+		{"Join that is repeated", func(q string) {
+			k, again = join(aMutex(q)), aMutex(q)
+			if got, err := b.Join(ctx, again); err != nil || got.Held {
+				t.Fatal(got, err)
+			}
+			again.Retry = true
+		}, left, func(string) error {
+			got, err := b.Join(ctx, again)
+			if err == nil && !got.Held {
+				err = errors.New("it waits")
+			}
+			return err
+		}},
+		{"Keep of another session's ticket", stands(aMutex), func(string) { noError(t, a.Keep(ctx, k, time.Hour)) }, keep},
+		{"Leave of another session's ticket", nil, stands(fixed), leave},
+		{"Renew of another session's ticket", nil, stands(fixed), func(string) error {
+			answer, err := b.Renew(ctx, []driver.Ticket{k})
+			for _, r := range answer {
+				if r.ID == k.ID && r.State == driver.Kept {
+					return nil
 				}
-				again.Retry = true
-			},
-			left,
-			func(string) error {
-				got, err := b.Join(ctx, again)
-				if err == nil && !got.Held {
-					err = errors.New("it waits")
+			}
+			return fmt.Errorf("%+v, %w", answer, err)
+		}},
+		{"Revoke", nil, stands(aMutex), ask(driver.Revoke)},
+		{"Evict", nil, stands(fixed), ask(driver.Evict)},
+		{"Force", nil, stands(aMutex), ask(driver.Force)},
+		{"Follow", nil, stands(aMutex), func(q string) error {
+			got, err := far.Follow(ctx, q, "")
+			if err == nil && len(got.Members) != 1 {
+				err = fmt.Errorf("the queue is %+v", got)
+			}
+			return err
+		}},
+		{"Queues", nil, stands(aMutex), func(q string) error {
+			for got, err := range far.Queues(ctx, q) {
+				if err != nil || got.Name == q {
+					return err
 				}
-				return err
-			}},
-		{"Join with NoWait of another kind",
-			func(q string) {
-				r := aMutex(q)
-				r.Kind, r.Capacity = driver.Semaphore, 5
-				before = join(r)
-			},
-			left,
-			func(q string) error {
-				r := aMutex(q)
-				r.NoWait = true
-				_, err := b.Join(ctx, r)
-				return err
-			}},
-		{"Keep of another session's ticket",
-			func(q string) { before = join(aMutex(q)) },
-			func(string) {
-				noError(t, a.Keep(ctx, before, time.Hour))
-			},
-			func(string) error { return b.Keep(ctx, before, time.Minute) }},
-		{"Leave of another session's ticket", nil,
-			func(q string) { now = join(fixed(q)) },
-			func(string) error { return b.Leave(ctx, now, true) }},
-		{"Renew of another session's ticket", nil,
-			func(q string) { now = join(fixed(q)) },
-			func(string) error {
-				answer, err := b.Renew(ctx, []driver.Ticket{now})
-				for _, r := range answer {
-					if r.ID == now.ID && r.State == driver.Kept {
-						return nil
-					}
-				}
-				return fmt.Errorf("%+v, %w", answer, err)
-			}},
-		{"Revoke", nil,
-			func(q string) { now = join(aMutex(q)) },
-			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Revoke) }},
-		{"Evict", nil,
-			func(q string) { now = join(fixed(q)) },
-			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Evict) }},
-		{"Force", nil,
-			func(q string) { now = join(aMutex(q)) },
-			func(q string) error { return far.Ask(ctx, q, now.ID, driver.Force) }},
-		{"Revoke of a ticket that has left",
-			func(q string) { before = join(aMutex(q)) }, left,
-			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Revoke)) }},
-		{"Revoke of a fixed ticket that has left",
-			func(q string) { before = join(fixed(q)) }, left,
-			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Revoke)) }},
-		{"Evict of a ticket that has left",
-			func(q string) { before = join(aMutex(q)) }, left,
-			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Evict)) }},
-		{"Evict of a fixed ticket that has left",
-			func(q string) { before = join(fixed(q)) }, left,
-			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Evict)) }},
-		{"Force of a ticket that has left",
-			func(q string) { before = join(aMutex(q)) }, left,
-			func(q string) error { return isGone(far.Ask(ctx, q, before.ID, driver.Force)) }},
-		{"Leave of another session's ticket that has left",
-			func(q string) { before = join(fixed(q)) }, left,
-			func(string) error { return isGone(b.Leave(ctx, before, true)) }},
-		{"Keep of another session's ticket that has left",
-			func(q string) { before = join(fixed(q)) }, left,
-			func(string) error { return isGone(b.Keep(ctx, before, time.Minute)) }},
-		{"Follow", nil,
-			func(q string) { now = join(aMutex(q)) },
-			func(q string) error {
-				got, err := far.Follow(ctx, q, "")
-				if err == nil && len(got.Members) != 1 {
-					err = fmt.Errorf("the queue is %+v", got)
-				}
-				return err
-			}},
-		{"Queues", nil,
-			func(q string) { now = join(aMutex(q)) },
-			func(q string) error {
-				for got, err := range far.Queues(ctx, q) {
-					if err != nil || got.Name == q {
-						return err
-					}
-				}
-				return errors.New("the queue is not among them")
-			}},
-		{"Load",
-			func(string) { was = must(swap(near, is.Version)) },
-			func(string) { is = must(swap(near, was.Version)) },
-			func(string) error {
-				got, err := far.Load(ctx, "c")
-				if err == nil && got.Version != is.Version {
-					err = fmt.Errorf("version %d after %d", got.Version, is.Version)
-				}
-				return err
-			}},
-		{"Watch",
-			func(string) { was = must(swap(near, is.Version)) },
-			func(string) { is = must(swap(near, was.Version)) },
-			func(string) error {
-				soon, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				if got, err := far.Watch(soon, "c", is.Version); !errors.Is(err, context.DeadlineExceeded) {
-					return fmt.Errorf("version %d after %d, %v", got.Version, is.Version, err)
-				}
-				return nil
-			}},
-		{"Swap of a new value",
-			func(string) {},
-			func(q string) {
-				got, err := near.Swap(ctx, driver.Swap{ID: someID(), Name: q})
-				was = must(got, err)
-			},
-			func(q string) error {
-				_, err := far.Swap(ctx, driver.Swap{ID: someID(), Name: q, Version: was.Version})
-				return err
-			}},
-		{"Swap",
-			func(string) { was = must(swap(near, is.Version)) },
-			func(string) { is = must(swap(near, was.Version)) },
-			func(string) (err error) {
-				is, err = swap(far, is.Version)
-				return err
-			}},
-	} {
+			}
+			return errors.New("the queue is not among them")
+		}},
+		{"Load", swaps, swaps, func(string) error {
+			got, err := far.Load(ctx, "c")
+			if err == nil && got.Version != is.Version {
+				err = fmt.Errorf("version %d after %d", got.Version, is.Version)
+			}
+			return err
+		}},
+		{"Watch", swaps, swaps, func(string) error {
+			soon, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if got, err := far.Watch(soon, "c", is.Version); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("version %d after %d, %v", got.Version, is.Version, err)
+			}
+			return nil
+		}},
+		{"Swap", swaps, swaps, func(string) (err error) {
+			is, err = swap(far, "c", is.Version)
+			return err
+		}},
+		{"Swap of a new value", nil, func(q string) { is = errtest.Must(swap(near, q, 0))(t) }, func(q string) error {
+			_, err := swap(far, q, is.Version)
+			return err
+		}},
+	}
+	gone := func(name string, r func(string) driver.Request, call func(string) error) {
+		cases = append(cases, calls{name + " of a ticket that has left", stands(r), left, func(q string) error {
+			if err := call(q); !errors.Is(err, driver.ErrGone) {
+				return fmt.Errorf("the ticket has left, and not ErrGone is said: %w", err)
+			}
+			return nil
+		}})
+	}
+	for what, name := range map[driver.Demand]string{driver.Revoke: "Revoke", driver.Evict: "Evict", driver.Force: "Force"} {
+		gone(name, aMutex, ask(what))
+		gone(name+", to a fixed end,", fixed, ask(what))
+	}
+	gone("Leave", fixed, leave)
+	gone("Keep", fixed, keep)
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			queue := someID()
 			if c.prepare != nil {
