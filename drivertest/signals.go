@@ -238,7 +238,13 @@ var _ = rules.Add(rule{Name: "EvictionOfAWaitingTicket", Says: []string{
 var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
 	"one with a fixed end is not shortened by more than that.",
 }}, func(t *trial) {
-	a, b := t.mortal(), t.client()
+	a, b, c := t.mortal(), t.client(), t.client()
+	kept := c.hold(t.fixed("kept", 10*limit))
+	for _, what := range []driver.Demand{driver.Revoke, driver.Evict} {
+		t.OK(b.driver.Ask(t.Ctx, "kept", kept.ID, what), "Ask")
+		c.signal(what, kept)
+	}
+
 	long, short := a.hold(t.fixed("long", 10*limit)), a.hold(t.fixed("short", t.TTL/2))
 	asked := b.driver.Now()
 	t.OK(b.driver.Ask(t.Ctx, "long", long.ID, driver.Evict), "Ask")

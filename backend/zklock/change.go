@@ -151,15 +151,15 @@ func (s *store) rename(ctx context.Context, l *link, q *queue, id string, key *t
 				flags = zk.Persistent
 			}
 			_, err = l.Multi(ctx,
-				&zk.Write{Path: path, Version: -1},
+				&zk.Write{Path: path, Version: c.Stat.Version},
 				&zk.Delete{Path: path, Version: -1},
 				&zk.Create{Path: q.path + "/" + next.node, Data: m.encode(), Acl: s.acl, Flags: flags})
 		}
 		if errors.Is(err, zk.ErrNoNode) { // another client has changed it, or this was done by a call without an answer
 			key = nil
-			err = cmp.Or(l.CatchUp(ctx, q.path), errStale)
+			err = cmp.Or(l.CatchUp(ctx, q.path), err)
 		}
-		return err
+		return stale(err)
 	})
 }
 

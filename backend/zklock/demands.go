@@ -125,31 +125,30 @@ func (s *store) ask(ctx context.Context, l *link, q *queue, id string, what driv
 	case what == driver.Evict && t.until != 0:
 		return s.evict(ctx, l, q, id)
 	}
-	if _, own := decode(c.Data); !own {
+	m, own := decode(c.Data)
+	if !own {
 		if t.layout.kazoo {
 			return errDeaf
 		}
 		_, err := l.Set(ctx, path, []byte(revocation), -1)
 		return stale(err)
 	}
+	if c.Stat.EphemeralOwner == 0 {
+		m.Revoked = true
+		_, err := l.Set(ctx, path, m.encode(), c.Stat.Version)
+		return stale(err)
+	}
 	// The line may be older than what other clients have seen: that the ticket stands
 	// is for the leader to say.
-	ops := []any{&zk.Check{Path: path, Version: -1}}
-	if c.Stat.EphemeralOwner != 0 { // else its session may be gone
-		letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(what, q.name, id))
-		if err != nil {
-			return err
-		}
-		if len(letters) == 0 {
-			return zk.ErrNoNode
-		}
-		ops = append(ops, letters...)
+	letters, err := s.letters(ctx, l, c.Stat.EphemeralOwner, letter(what, q.name, id))
+	if err != nil {
+		return err
 	}
-	_, err = l.Multi(ctx, ops...)
-	if errors.Is(err, zk.ErrBadVersion) {
-		return errStale // other letters have come
+	if len(letters) == 0 {
+		return zk.ErrNoNode
 	}
-	return stale(err)
+	_, err = l.Multi(ctx, append(letters, &zk.Check{Path: path, Version: -1})...)
+	return stale(err) // other letters may have come
 }
 
 // errDeaf: kazoo does not look at the node of its lock. The data there are its own.

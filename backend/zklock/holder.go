@@ -14,6 +14,11 @@ import (
 // revocation is what Curator writes into the node of a ticket to have it given up.
 const revocation = "__REVOKE__"
 
+func revoked(data []byte) bool {
+	m, _ := decode(data)
+	return m.Revoked || string(data) == revocation
+}
+
 // watchHolder watches a ticket that has been held for some time: its node may be removed, or, as Curator does
 // it, be asked for by its data; and others may come to wait behind it.
 func (s *session) watchHolder(ctx context.Context, t *entry) {
@@ -45,7 +50,7 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 		case err != nil:
 			s.watchHolderLater(t)
 			return
-		case string(c.Data) == revocation:
+		case revoked(c.Data):
 			t.demanded(driver.Revoke)
 		}
 	}

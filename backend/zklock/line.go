@@ -64,8 +64,9 @@ func anew(look func() error) error {
 }
 
 // stale is the error of a request to a node that a list has. If that is gone, the ticket has left, or has another one.
+// It may have other data than were read.
 func stale(err error) error {
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
 		return errStale
 	}
 	return err

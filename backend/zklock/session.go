@@ -478,6 +478,8 @@ type meta struct {
 	Fixed  time.Duration `json:"fixed,omitempty"`        // how long the fixed time is that ends with it
 	Zxid   uint64        `json:"zxid,string,omitempty"`  // of its first node
 	Lent   uint64        `json:"lent,string,omitempty"`  // the same, of a lease
+
+	Revoked bool `json:"revoked,omitempty"` // of one with a fixed end: its session may be gone, and another one watch it
 }
 
 func (t *entry) meta() meta {

@@ -390,7 +390,7 @@ func (t *entry) seen(c zk.Content) {
 	t.s.mu.Lock()
 	t.began = c.Stat.Ctime
 	t.s.mu.Unlock()
-	if string(c.Data) == revocation {
+	if revoked(c.Data) {
 		t.demanded(driver.Revoke)
 	}
 }
