@@ -562,7 +562,7 @@ func TestWhoHoldsBesideAnotherLeavesNoMark(t *testing.T) {
 	last := c.waits(all)
 	granted := c.awaits(last)
 	wait(3)                                       // its node, who holds two, and the number
-	noError(t, a.d.Raise(limited(t), "other", 0)) // they are answered
+	noError(t, c.d.Raise(limited(t), "other", 0)) // they are answered: replies come in order
 	b.leaves(two)
 	for range 5 {
 		c.stillWaits(all)

@@ -394,7 +394,7 @@ func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {
 		own := "/a/" + q + "/" + nodeOf(t, a.raw, w)
 		granted := b.awaits(w)
 		wait(2)                                       // the holder and its own node
-		noError(t, a.d.Raise(limited(t), "other", 0)) // they are answered
+		noError(t, b.d.Raise(limited(t), "other", 0)) // they are answered: replies come in order
 		hold := b.via.HoldReplies(func(f zktest.Frame) bool { return !asks && f.Op == zktest.OpEvent })
 		question := b.via.HoldRequests(func(f zktest.Frame) bool { return asks && f.Op == zktest.OpGetData && f.Path == "/a/"+q })
 		if asks {
