@@ -1,8 +1,10 @@
 package etcdlock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +18,37 @@ import (
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
 )
+
+// Promise: clients of several members lose no lease to one that is stopped, though each call may go there.
+func TestAStoppedMemberCostsNoLease(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.StartCluster(t, 3)
+	ctx, cancel := context.WithCancel(limited(t))
+	ttl := busy.Bound(2 * time.Second)
+	held, until := make([]*interlock.Lease, 8), make([]time.Time, 8)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	for i := range held {
+		a := open(t, "etcd://"+c.Endpoints(), interlock.TTL(ttl))
+		held[i] = errtest.Must(a.Mutex(fmt.Sprint(i)).Acquire(ctx))(t)
+		others.Go(func() {
+			for ctx.Err() == nil {
+				if l, err := a.Mutex(fmt.Sprint("other ", i)).TryAcquire(ctx); err == nil {
+					_ = l.Release()
+				}
+			}
+		})
+	}
+	c.Others(c.Leader())[0].Pause()
+	for i, l := range held {
+		until[i] = l.Deadline().Add(3 * ttl)
+	}
+	for i, l := range held {
+		busy.Until(t, "it is renewed for three TTLs", func() bool { return l.Deadline().After(until[i]) || l.Err() != nil })
+		noError(t, l.Err())
+	}
+}
 
 // Promise: a lock outlasts the death of the leader, and a leader that is stopped, if the client knows the
 // other members.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -22,58 +22,36 @@ import (
 // attempts is how often a change is tried that meets those of others, and a heartbeat.
 const attempts = 3
 
-// Renew extends the lease of the session. If the URL names several members, a second attempt soon goes beside
-// the first one, and a third: a member that has been stopped answers nothing, and the next attempt goes to another one. What
-// comes late counts: this process may be busy.
+// Renew extends the lease of the session. A member that has been stopped answers nothing: if the URL names several,
+// its connection is ended soon, and the next attempt goes to another one. An attempt is not given up sooner than that: in
+// a busy process the next one would take as long.
 func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, extend int) (r exchange.Renewal, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel()
-	type outcome struct {
-		exchange.Renewal
-		error
-	}
-	outcomes := make(chan outcome, attempts)
-	begun, underWay := 0, 0
-	begin := func() (late <-chan time.Time) {
-		begun++
-		underWay++
-		all.Go(func() {
-			r, err := exchange.Renewal{}, s.undetach(ctx, o, refs[:extend])
-			if err == nil {
-				r, err = s.renew(ctx, o, refs)
-			}
-			outcomes <- outcome{r, err}
-		})
-		if end, ok := ctx.Deadline(); ok && begun < attempts && len(s.client.Endpoints()) > 1 {
-			late = time.After(time.Until(end) / 5)
+	var ended atomic.Bool
+	endSilent := func() {
+		if s.wires != nil && s.wires.endSilent(o.TTL) {
+			ended.Store(true)
 		}
-		return late
 	}
-	for late := begin(); ; {
-		silent, again := false, true
-		select {
-		case got := <-outcomes:
-			underWay--
-			if r, err = got.Renewal, got.error; err == nil || driver.IsPermanent(err) {
-				return r, err
-			}
-			again = begun < attempts && (errors.Is(err, errTerm) || errors.Is(err, rpctypes.ErrCompacted))
-		case <-late:
-			silent = true
+	if end, ok := ctx.Deadline(); ok && len(s.client.Endpoints()) > 1 {
+		defer time.AfterFunc(time.Until(end)/3, endSilent).Stop()
+	}
+	for range attempts {
+		if err = s.undetach(ctx, o, refs[:extend]); err == nil {
+			r, err = s.renew(ctx, o, refs)
+		}
+		if err == nil || driver.IsPermanent(err) {
+			return r, err
 		}
 		s.endIdle()
-		if s.wires != nil && (silent || ctx.Err() != nil) {
-			s.wires.endSilent(o.TTL)
+		if ctx.Err() != nil {
+			endSilent()
+			return r, err
 		}
-		switch {
-		case again && ctx.Err() == nil:
-			late = begin()
-		case underWay == 0:
+		if !errors.Is(err, errTerm) && !errors.Is(err, rpctypes.ErrCompacted) && !ended.Load() {
 			return r, err
 		}
 	}
+	return r, err
 }
 
 var errTerm = errors.New("leaders were elected while the lease was extended")

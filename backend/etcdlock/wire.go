@@ -55,9 +55,9 @@ func (k *wire) Close() error {
 	return k.Conn.Close()
 }
 
-// endSilent ends connections that have been silent for a quarter of a TTL. In a busy process an answer may
+// endSilent ends connections that have been silent for a quarter of a TTL, and reports whether there were any. In a busy process an answer may
 // have come that nobody has read: its reader has its turn before this goroutine gets another one.
-func (w *wires) endSilent(ttl time.Duration) {
+func (w *wires) endSilent(ttl time.Duration) (ended bool) {
 	silent := func() (some []*wire) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -69,11 +69,13 @@ func (w *wires) endSilent(ttl time.Duration) {
 		return some
 	}
 	if len(silent()) == 0 {
-		return
+		return false
 	}
 	time.Sleep(ttl / 48)
 	runtime.Gosched()
 	for _, k := range silent() {
 		_ = k.Close()
+		ended = true
 	}
+	return ended
 }
