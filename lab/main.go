@@ -237,24 +237,20 @@ func simulate(args []string) error {
 }
 
 func list([]string) error {
-	fmt.Println("backends")
-	for _, k := range world.Kinds {
-		fmt.Printf("  %-14s %s\n", k.Name, k.About)
-	}
-	fmt.Println("workloads")
-	for _, w := range worker.All {
-		fmt.Printf("  %-14s %s\n", w.Name, w.About)
-	}
-	fmt.Println("broken drivers, for lab virtual -broken")
-	for _, b := range broken.All {
-		fmt.Printf("  %-14s %s\n", b.Name, b.About)
-	}
-	fmt.Println("faults")
-	for _, f := range fault.All {
-		fmt.Printf("  %-14s %s\n", f.Name, f.About)
-	}
+	show("backends", world.Kinds, func(k world.Kind) (string, string) { return k.Name, k.About })
+	show("workloads", worker.All, func(w worker.Workload) (string, string) { return w.Name, w.About })
+	show("broken drivers, for lab virtual -broken", broken.All, func(b broken.Break) (string, string) { return b.Name, b.About })
+	show("faults", fault.All, func(f fault.Fault) (string, string) { return f.Name, f.About })
 	for _, text := range fault.Missing() {
 		fmt.Println("  on this machine", text)
 	}
 	return nil
+}
+
+func show[E any](title string, all []E, of func(E) (name, about string)) {
+	fmt.Println(title)
+	for _, e := range all {
+		name, about := of(e)
+		fmt.Printf("  %-14s %s\n", name, about)
+	}
 }

@@ -174,10 +174,8 @@ var All = []Fault{
 			if err != nil || len(q.Holders) == 0 {
 				return Begun{What: "none holds " + name}
 			}
-			if err := s.Admin().Evict(ctx, name, q.Holders[0].ID, false); err != nil {
-				return Begun{What: fmt.Sprintf("%s: %v", name, err)}
-			}
-			return Begun{What: name}
+			err = s.Admin().Evict(ctx, name, q.Holders[0].ID, false)
+			return Begun{What: fmt.Sprintf("%s: %v", name, cmp.Or[any](err, "evicted"))}
 		}, Harmless: true},
 	{Name: "server-kill", About: "SIGKILL of a server", Rare: 2, Applies: served, Loses: asynchronous,
 		All: func(s *Stage) Begun { return s.kill(s.server()) }},
