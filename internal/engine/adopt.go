@@ -38,7 +38,7 @@ func (e *Engine) AdoptMember(ctx context.Context, l *Lease, m driver.Member, rea
 	if err := t.enroll(ctx, nil); err != nil {
 		return err
 	}
-	err := t.hold(driver.Ticket{ID: m.ID, Queue: r.Queue, Held: true, Token: m.Token, Proof: read})
+	_, err := t.hold(driver.Ticket{ID: m.ID, Queue: r.Queue, Held: true, Token: m.Token, Proof: read})
 	if errors.Is(err, errLate) || IsGone(err) {
 		err = ErrLost
 	}

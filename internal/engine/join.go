@@ -215,12 +215,22 @@ func (t *ticket) reach(ctx context.Context, by Holder) error {
 	return t.take(ctx, tk)
 }
 
-// take takes a grant that lasts.
+// take takes a grant, when a heartbeat has renewed it if it has little time left. What proves that a waiter stands is the
+// last heartbeat, which may be old in a busy process, or after an outage: the lease would be lost as soon as
+// it is handed out. The ticket may be lost meanwhile.
 func (t *ticket) take(ctx context.Context, tk driver.Ticket) error {
-	if err := t.hold(tk); err != nil {
+	renewed, err := t.hold(tk)
+	if err != nil || renewed == nil {
 		return err
 	}
-	return t.awaitRenewal(ctx)
+	select {
+	case <-renewed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.sess.ctx.Done():
+		return driver.ErrSession
+	}
 }
 
 // joinInTurn joins when enough others of this client are not in line: see joins.

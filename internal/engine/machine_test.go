@@ -52,7 +52,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 				"held": func() {
 					tk := driver.Ticket{ID: k.req.ID, Queue: q.name, Held: true, Token: 1, Proof: e.d.Now()}
 					q.unlock()
-					err := k.hold(tk)
+					_, err := k.hold(tk)
 					q.mu.Lock()
 					if holds := was <= ticketQueued; holds != (err == nil) {
 						t.Errorf("held: %v", err)

@@ -160,9 +160,12 @@ func (t *ticket) current() driver.Ticket {
 	return t.tk
 }
 
+// least is the part of the TTL that a lease has left when it is handed out. With less, a heartbeat was missed.
+const least = 3
+
 // hold takes note of the grant: errLate if it is so old that the ticket may
-// have ended by now.
-func (t *ticket) hold(tk driver.Ticket) error {
+// have ended by now. If it has little time left, renewed is closed when a heartbeat has renewed it, or it is lost.
+func (t *ticket) hold(tk driver.Ticket) (renewed <-chan struct{}, err error) {
 	ttl, spare := t.sess.ttl, t.sess.margin
 	if t.req.Hold > 0 {
 		ttl, spare = t.req.Hold, margin(t.req.Hold)
@@ -173,53 +176,30 @@ func (t *ticket) hold(tk driver.Ticket) error {
 	defer t.q.unlock()
 	switch end := tk.Proof.Add(ttl); {
 	case t.e.closing.Load():
-		return ErrClosed
+		return nil, ErrClosed
 	case t.sess.ended.Load() && t.req.Hold == 0:
-		return driver.ErrSession
+		return nil, driver.ErrSession
 	case end.Add(-spare) <= now:
-		return errLate
+		return nil, errLate
 	case !t.held(tk):
-		return driver.ErrGone
+		return nil, driver.ErrGone
 	default:
 		t.q.joins.end(t)
 		t.since, t.heard, t.end = now, now, end
 		t.deadline = t.most(end.Add(-spare))
 		t.e.reaper.lookAt(t.deadline)
-		if !t.fixed() {
-			t.sess.renewBy(end)
+		if t.fixed() {
+			return nil, nil
 		}
-		return nil
+		t.sess.renewBy(end)
+		if end.Sub(now) < spare+ttl/least {
+			t.renewed = make(chan struct{})
+		}
+		return t.renewed, nil
 	}
 }
 
-// least is the part of the TTL that a lease has left when it is handed out. With less, a heartbeat was missed.
-const least = 3
-
-// awaitRenewal waits for a heartbeat if the ticket, which was just granted, has little time left. What proves that a
-// waiter stands is the last heartbeat, which may be old in a busy process, or after an outage: the lease
-// would be lost as soon as it is handed out. The ticket may be lost meanwhile.
-func (t *ticket) awaitRenewal(ctx context.Context) error {
-	var renewed chan struct{}
-	t.q.mu.Lock()
-	if t.state == ticketHeld && !t.fixed() && t.end.Sub(t.since) < t.sess.margin+t.sess.ttl/least {
-		renewed = make(chan struct{})
-		t.renewed = renewed
-	}
-	t.q.unlock()
-	if renewed == nil {
-		return nil
-	}
-	select {
-	case <-renewed:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.sess.ctx.Done():
-		return driver.ErrSession
-	}
-}
-
-// noteRenewal ends awaitRenewal.
+// noteRenewal ends the wait for a heartbeat.
 func (t *ticket) noteRenewal() {
 	if t.renewed != nil {
 		close(t.renewed)
