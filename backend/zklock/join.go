@@ -34,9 +34,6 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 
 func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exchange.Status, err error) {
 	if err := s.store.checkShape(j); err != nil {
-		if e := s.precheck(ctx, q, j); errors.Is(e, driver.ErrMismatch) {
-			return st, e
-		}
 		return st, err
 	}
 	if s.has(&s.buried, j.ID) {
@@ -137,18 +134,17 @@ func (t *entry) settle(ctx context.Context) error {
 	}
 }
 
-func (t *entry) precheck(ctx context.Context) error { return t.s.precheck(ctx, t.q, &t.j) }
-
 // precheck spares a ticket that must not wait the writes, if others stand.
-func (s *session) precheck(ctx context.Context, q *queue, j *exchange.Join) error {
-	f, err := s.store.readAny(ctx, s.l, q)
+func (t *entry) precheck(ctx context.Context) error {
+	s := t.s
+	f, err := s.store.readAny(ctx, s.l, t.q)
 	if err == nil {
-		err = s.store.legible(q, &f.number)
+		err = s.store.legible(t.q, &f.number)
 	}
 	if err != nil {
 		return err
 	}
-	wish := s.store.ticketOf(j)
+	wish := s.store.ticketOf(&t.j)
 	wish.Order = math.MaxInt64
 	v := f.Agree(wish)
 	if v.Refused {

@@ -408,7 +408,6 @@ func (s lines) With(ctx context.Context, f func(context.Context, *zk.Link) error
 }
 func (s lines) Background(f func(ctx context.Context)) bool { return s.background(f) }
 func (s lines) Path(queue string) string                    { return s.node(queue) }
-func (s lines) Aside(parts ...string) string                { return s.aside(parts...) }
 func (s lines) ACL() []zk.ACL                               { return s.acl }
 func (s lines) Lay(ctx context.Context, l *zk.Link, path string, container bool) error {
 	return s.lay(ctx, &link{Link: l}, path, container && len(path) > len(s.root))

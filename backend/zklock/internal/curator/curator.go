@@ -36,7 +36,6 @@ type Store interface {
 	With(ctx context.Context, f func(context.Context, *zk.Link) error) error
 	Background(f func(ctx context.Context)) (begun bool)
 	Path(queue string) string                                               // of its node
-	Aside(parts ...string) string                                           // the path of something that is not a queue
 	Lay(ctx context.Context, l *zk.Link, path string, container bool) error // makes a node and those above it
 	ACL() []zk.ACL
 	Locks(nodes []string) []Lock

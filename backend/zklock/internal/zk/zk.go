@@ -20,7 +20,6 @@ type (
 	Delete = client.DeleteRequest
 	Check  = client.CheckVersionRequest
 	Write  = client.SetDataRequest
-	Result = client.MultiResponse
 )
 
 // The kinds of nodes.
@@ -55,5 +54,4 @@ var (
 	ErrBadArguments     = client.ErrBadArguments
 	ErrConnectionClosed = client.ErrConnectionClosed
 	ErrSessionExpired   = client.ErrSessionExpired
-	ErrClosing          = client.ErrClosing
 )
