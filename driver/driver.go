@@ -46,7 +46,7 @@
 //
 // Who has no rights at the backend changes no ticket, no token and no cell. What stands in the records of
 // one queue, whoever has written it there, harms no other queue. A client that stops in the middle of a
-// change of a queue costs no ticket of another queue. What another user puts in the place of a file
+// change of a queue costs no ticket of another queue, and hides none. What another user puts in the place of a file
 // or a folder is not followed out of the place of the locks. Whatever answers in the
 // place of the backend, every call ends with its context, and no answer takes memory without bound. A host that
 // takes connections and says nothing is given up without the end of a context.

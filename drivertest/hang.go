@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ var _ = rules.Add(rule{Name: "HangingBackend", Hook: "Hang", Alone: true, Says: 
 // A process may stop in the middle of a change, for which the backend has locked a queue. Others go on to ask for that
 // queue, as many times as they have room for.
 var _ = rules.Add(rule{Name: "StoppedInAChange", Hook: "LockQueue", Says: []string{
-	"A client that stops in the middle of a change of a queue costs no ticket of another queue.",
+	"A client that stops in the middle of a change of a queue costs no ticket of another queue, and hides none.",
 }}, func(t *trial) {
 	ttl := max(2*t.TTL, 2*time.Second)
 	ttl = min(2*ttl, busy.Bound(ttl))
@@ -108,6 +109,13 @@ var _ = rules.Add(rule{Name: "StoppedInAChange", Hook: "LockQueue", Says: []stri
 	began := b.driver.Now()
 	a.leave(left)
 	b.await(heir)
+	shown := 0
+	for q := range b.driver.Queues(t.Ctx, "") { // an error may come last
+		if strings.HasPrefix(q.Name, "other ") {
+			shown++
+		}
+	}
+	t.FatalIf(shown != len(others), "%d of %d other queues are listed", shown, len(others))
 	for n := 0; b.driver.Now().Sub(began) < 2*ttl; n++ {
 		b.leave(b.hold(t.exclusive(fmt.Sprint("new ", n))))
 		time.Sleep(ttl / 20)

@@ -47,7 +47,7 @@ func (s *store) Swap(ctx context.Context, swap driver.Swap) (c driver.Cell, err 
 
 // Cells lists the cells that exist, and those that cannot be read: whoever loads these is told why.
 func (s *store) Cells(ctx context.Context, prefix, from string) (names []string, next string, err error) {
-	next, err = s.page(ctx, cells, prefix, from, nil, func(name string) error {
+	next, err = s.page(ctx, cells, prefix, from, nil, func(ctx context.Context, name string) error {
 		c, err := s.Load(ctx, name, exchange.Follower{})
 		if c.Exists || err != nil {
 			names = append(names, name)

@@ -42,14 +42,12 @@ func (s *store) checkNames(ctx context.Context) driver.Finding {
 	_, err := s.floor(ctx, 0)
 	bad.add(err)
 	for _, name := range names {
-		_, err := s.Read(ctx, name, exchange.Follower{})
-		bad.add(err)
+		bad.ask(ctx, name, func(ctx context.Context) error { _, err := s.Read(ctx, name, exchange.Follower{}); return err })
 	}
 	of, more := s.names(ctx, cells, "")
 	bad = append(bad, more...)
 	for _, name := range of {
-		_, err := s.Load(ctx, name, exchange.Follower{})
-		bad.add(err)
+		bad.ask(ctx, name, func(ctx context.Context) error { _, err := s.Load(ctx, name, exchange.Follower{}); return err })
 	}
 	if len(bad) > 0 {
 		return doctor.Warn("the locks and values of the rows that cannot be read", "see the detail", "%v", s.Explain(bad.err()))

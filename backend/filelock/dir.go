@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/folder"
@@ -328,7 +329,7 @@ func (s *store) names(ctx context.Context, folder, prefix string) (names []strin
 		name, ok := unescape(f)
 		if strings.HasPrefix(f, long) {
 			var r titled
-			bad.add(s.transact(ctx, folder, f, &r, func(*tx) error { return nil }))
+			bad.ask(ctx, f, func(ctx context.Context) error { return s.transact(ctx, folder, f, &r, func(*tx) error { return nil }) })
 			name, ok = string(r), r != ""
 		}
 		if ok && strings.HasPrefix(name, prefix) {
@@ -345,6 +346,17 @@ func (u *unread) add(err error) {
 	if err != nil {
 		*u = append(*u, err)
 	}
+}
+
+// ask reads a row, and does not wait for long for a process that has locked it: that may be stopped.
+func (u *unread) ask(ctx context.Context, name string, read func(ctx context.Context) error) {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := read(short)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("the row of %q is locked by a process that does not go on", name)
+	}
+	u.add(err)
 }
 
 func (u unread) err() error {

@@ -36,7 +36,7 @@ func (s *store) Read(ctx context.Context, name string, f exchange.Follower) (sna
 
 // List reads queues that have a row, and files that other programs have locked.
 func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.Snapshot, next string, err error) {
-	next, err = s.page(ctx, queues, prefix, from, s.foreignNames(prefix), func(name string) error {
+	next, err = s.page(ctx, queues, prefix, from, s.foreignNames(prefix), func(ctx context.Context, name string) error {
 		q, err := s.Read(ctx, name, exchange.Follower{})
 		if len(q.Members) > 0 {
 			list = append(list, q)
@@ -48,7 +48,7 @@ func (s *store) List(ctx context.Context, prefix, from string) (list []exchange.
 
 // page reads rows of a folder, and what is named besides. What cannot be read hides no other.
 func (s *store) page(
-	ctx context.Context, folder, prefix, from string, more []string, read func(name string) error,
+	ctx context.Context, folder, prefix, from string, more []string, read func(ctx context.Context, name string) error,
 ) (next string, err error) {
 	all, bad := s.names(ctx, folder, prefix)
 	names := slices.Compact(slices.Sorted(slices.Values(append(all, more...))))
@@ -58,11 +58,10 @@ func (s *store) page(
 		next = names[perPage-1]
 	}
 	for _, name := range names {
-		err := read(name)
-		if err != nil && ctx.Err() != nil {
+		bad.ask(ctx, name, func(ctx context.Context) error { return read(ctx, name) })
+		if err := ctx.Err(); err != nil {
 			return "", err
 		}
-		bad.add(err)
 	}
 	return next, bad.err()
 }

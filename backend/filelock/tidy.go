@@ -34,7 +34,7 @@ func (s *store) Tidy(ctx context.Context) ([]string, error) {
 // queue alone.
 func (s *store) forget(ctx context.Context, idle time.Duration) error {
 	from, _ := s.tidied.Load().(string)
-	next, err := s.page(ctx, queues, "", from, nil, func(name string) error {
+	next, err := s.page(ctx, queues, "", from, nil, func(ctx context.Context, name string) error {
 		st, _ := s.dir.in(queues).Root.Lstat(escape(name))
 		if st == nil || time.Since(st.ModTime()) < idle {
 			return nil
