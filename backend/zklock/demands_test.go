@@ -1,6 +1,7 @@
 package zklock_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -30,6 +31,22 @@ func TestEvictBeforeTheGrantIsNoticed(t *testing.T) {
 	hold.Release()
 	beat(t, b.Opened, b.granted(granted))
 	empties(t, a.raw)
+}
+
+// Promise: a demand that comes while the end of a ticket is moved reaches its holder.
+func TestADemandOutlastsAnotherEnd(t *testing.T) {
+	a := alone(t)
+	b, r := a.next(), aMutex("q")
+	r.Hold = time.Hour
+	k := a.holds(r)
+	end := a.stopped(zktest.With(zktest.OpMulti), func(ctx context.Context) error { return a.Keep(ctx, k, 2*time.Hour) })
+	noError(t, b.d.Ask(limited(t), "q", k.ID, driver.Revoke))
+	noError(t, end())
+	for {
+		if g := errtest.Must(a.Signals(limited(t)))(t); g.Demand == driver.Revoke && g.ID == k.ID {
+			return
+		}
+	}
 }
 
 // Promise: drivers that share a connection are told apart: their sessions have IDs of
