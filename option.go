@@ -92,7 +92,7 @@ const (
 //
 // As every lease it ends before the backend gives the lock to another: by a tenth of d, and by
 // a second at most. So ExpiresAfter(4*time.Second) can be used for 3.6 s, and ExpiresAfter(time.Minute)
-// for 59 s; others are kept out for 4 s and a minute. If another process ends it, this
+// for 59 s; others are kept out for 4 s and a minute. If another process that has adopted it ends it, this
 // one learns of that with its next heartbeat, a third of the TTL later at most, and believes
 // in its lease until then.
 func ExpiresAfter(d time.Duration) Option {

@@ -135,8 +135,8 @@ type Driver interface {
 
 	// Ask sends Revoke or Evict to the ticket, or removes it at once (Force). An
 	// evicted ticket that is held is not renewed any more: it leaves when its
-	// session leaves it, or when its TTL has run out, whichever comes first; one
-	// with a fixed end is not shortened by more than that. An evicted ticket that
+	// session leaves it, or when its TTL has run out, whichever comes first. One
+	// that was joined with Hold keeps its end, which its holder may rely on without a renewal. An evicted ticket that
 	// waits leaves at once. A ticket that does not stand: ErrGone. Tickets of another
 	// library have IDs of another form, which every driver takes.
 	Ask(ctx context.Context, queue, id string, what Demand) error

@@ -171,7 +171,7 @@ var _ = rules.Add(rule{Name: "WhatHasEndedIsNotRenewed", Exclusive: true, Says: 
 var _ = rules.Add(rule{Name: "NothingIsProlonged", Exclusive: true, Says: []string{
 	"A ticket of this session that is not in known is not extended, and is reported as Stray",
 	"An evicted ticket that is held is not renewed any more",
-	"one with a fixed end is not shortened by more than that.",
+	"One that was joined with Hold keeps its end",
 }}, func(t *trial) {
 	a, b := t.client(), t.client()
 	const inexact = 5 * time.Millisecond // some backends count in milliseconds

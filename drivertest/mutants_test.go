@@ -825,6 +825,16 @@ var mutants = []struct {
 	}},
 	{"Force asks politely", "Force RandomSteps LeftStaysLeft", mutant{ask: asked(driver.Force, driver.Revoke)}},
 	{"Evict takes away at once", "EvictionOfAHeldTicket EvictionOfAFixedTicket Ask RandomSteps", mutant{ask: asked(driver.Evict, driver.Force)}},
+	{"Evict shortens a fixed time", "EvictionOfAFixedTicket", mutant{
+		ask: func(d *broken, ctx context.Context, queue, id string, what driver.Demand) error {
+			err := d.Driver.Ask(ctx, queue, id, what)
+			if s, failed := d.Driver.Open(ctx, driver.SessionOptions{TTL: time.Minute}); err == nil && failed == nil && what == driver.Evict {
+				_ = s.Keep(ctx, driver.Ticket{ID: id, Queue: queue}, time.Millisecond)
+				_ = s.Close(ctx)
+			}
+			return err
+		},
+	}},
 	{"Evict does nothing", "EvictionOfAHeldTicket EvictionOfAWaitingTicket RandomSteps", mutant{ask: asked(driver.Evict, driver.Revoke)}},
 	{"one token for all", "TokensOfExclusiveGrants TokensOfWriters TokensOverRestart Raise ConcurrentLocks", mutant{
 		join:  joined(seven),

@@ -236,7 +236,7 @@ var _ = rules.Add(rule{Name: "EvictionOfAWaitingTicket", Says: []string{
 })
 
 var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
-	"one with a fixed end is not shortened by more than that.",
+	"One that was joined with Hold keeps its end, which its holder may rely on without a renewal.",
 }}, func(t *trial) {
 	a, b, c := t.mortal(), t.client(), t.client()
 	kept := c.hold(t.fixed("kept", 10*limit))
@@ -245,12 +245,10 @@ var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
 		c.signal(what, kept)
 	}
 
-	long, short := a.hold(t.fixed("long", 10*limit)), a.hold(t.fixed("short", t.TTL/2))
-	asked := b.driver.Now()
-	t.OK(b.driver.Ask(t.Ctx, "long", long.ID, driver.Evict), "Ask")
-	t.okBefore(b.driver, short.Proof.Add(t.TTL/2), b.driver.Ask(t.Ctx, "short", short.ID, driver.Evict), "Ask")
-	end := asked.Add(a.TTL)
-	first, second := b.behind(t.exclusive("short")), b.behind(t.exclusive("long"))
-	first.notBefore(short.Proof.Add(t.TTL/2), "which was evicted and has a fixed end")
-	second.notBefore(end, "which was evicted and has a fixed end")
+	for queue, hold := range map[string]time.Duration{"short": t.TTL / 2, "long": 2 * a.TTL} {
+		fixed := a.hold(t.fixed(queue, hold))
+		end := fixed.Proof.Add(hold)
+		t.okBefore(b.driver, end, b.driver.Ask(t.Ctx, queue, fixed.ID, driver.Evict), "Ask")
+		b.behind(t.exclusive(queue)).notBefore(end, "which was evicted and has a fixed end")
+	}
 })

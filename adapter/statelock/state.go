@@ -96,7 +96,8 @@ func (s *state) renew(ctx context.Context, h *holder) (*interlock.Lease, error) 
 }
 
 // unlock ends the lock of the client that has sent this LockInfo, or without a LockInfo the lock of any client, by
-// force: it is evicted, since a write may be under way at another server, which learns of it with its next heartbeat.
+// force: that is evicted and ends a TTL later, since a write may be under way at another server, which learns of it with
+// its next heartbeat.
 func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 	id := idOf(info)
 	switch {
@@ -111,11 +112,15 @@ func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 			return ok, nil
 		case h.id == "" || id != "" && h.id != id:
 			return answer{status: http.StatusConflict, info: h.info}, nil
-		case id == "":
-			return ok, s.client.Admin().Evict(ctx, s.name, h.lease, false)
 		}
 		lease, err := s.client.Adopt(ctx, s.name, h.lease)
-		if err == nil {
+		switch {
+		case err != nil:
+		case id == "":
+			if err = lease.Extend(ctx, s.client.TTL()); err == nil {
+				err = s.client.Admin().Evict(ctx, s.name, h.lease, false)
+			}
+		default:
 			err = lease.Release()
 		}
 		return ok, err

@@ -37,7 +37,9 @@ func (s *store) Ask(ctx context.Context, queue, id string, what driver.Demand) (
 		case what == driver.Revoke:
 			t.Revoked = true
 		case !t.Evicted || t.attached():
-			t.Evicted, evicted = true, t
+			if t.Evicted = true; t.Fixed == 0 || t.Hold == 0 {
+				evicted = t
+			}
 		}
 		return []clientv3.Op{s.rewrite(t, t.lease), s.demands(t, what)}, nil
 	})

@@ -81,7 +81,7 @@ func (d *Driver) Ask(ctx context.Context, queue, id string, what driver.Demand) 
 			}
 			w.leave(t, false)
 		default:
-			if latest := w.now.Add(t.owner.ttl); t.fixed != nil && t.end > latest {
+			if latest := w.now.Add(t.owner.ttl); t.fixed != nil && t.hold == 0 && t.end > latest {
 				t.end = latest
 				w.set(t.fixed, latest)
 			}

@@ -977,8 +977,10 @@ BEGIN
 	ELSE
 		q := @unfold(q);
 		IF t.flags & 1 <> 0 THEN
-			SELECT s.ttl INTO p_ttl FROM @session s WHERE s.id = t.session;
-			t.ends := least(t.ends, now + coalesce(p_ttl, 15000000));
+			IF t.flags & 8 <> 0 THEN
+				SELECT s.ttl INTO p_ttl FROM @session s WHERE s.id = t.session;
+				t.ends := least(t.ends, now + coalesce(p_ttl, 15000000));
+			END IF;
 			UPDATE @fixed r SET ends = t.ends, flags = t.flags | 2 WHERE r.id = t.id;
 		ELSE
 			-- A renewal of the session that is under way may have promised more.

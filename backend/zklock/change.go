@@ -226,7 +226,9 @@ func (t *entry) evict(ctx context.Context) {
 
 func (s *store) evict(ctx context.Context, l *link, q *queue, id string) error {
 	return s.refix(ctx, l, q, id, 0, func(t *ticket, now int64, m meta) {
-		t.until, t.evicted = min(t.until, now+ceil(m.TTL)), true
+		if t.evicted = true; !m.Hold {
+			t.until = min(t.until, now+ceil(m.TTL))
+		}
 	})
 }
 

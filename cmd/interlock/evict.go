@@ -8,7 +8,8 @@ func newEvict(o *options) *cobra.Command {
 		Use:   "evict NAME [ID]",
 		Short: "Take a lock away from its holder, or a waiter out of the line",
 		Long: `Evict tells the holder that it has lost the lock. The lock passes on when the holder has
-stopped its work, or its TTL has run out. With --force it passes on at once, while the
+stopped its work, or its TTL has run out; a lock of acquire, when its time has run out,
+since its holder may hear of nothing. With --force it passes on at once, while the
 holder may still be at work: two may then work at a time. ID, or its beginning, is as
 shown by show; it can be left out if there is one holder. A waiter that is evicted and
 still wants the lock lines up again, at the end. A holder of another library is only

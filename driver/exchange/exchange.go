@@ -174,7 +174,8 @@ type Store interface {
 
 	// Ask is driver.Driver.Ask. The holder is sent the event of it. The row keeps it too, and Renew
 	// and Look say so (Revoked, Evicted), since the event may be lost. A holder that is evicted gets
-	// an end of its own: the one that it has, but not later than one TTL of its session from now.
+	// an end of its own: the one that it has, but not later than one TTL of its session from now. If it was joined with
+	// Hold it keeps the one that it has.
 	Ask(ctx context.Context, queue, id string, demand driver.Demand) (unsettled bool, err error)
 
 	// Raise is driver.Driver.Raise for one queue, also for one that has no row. It outlasts a crash of

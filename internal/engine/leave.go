@@ -66,6 +66,13 @@ func (t *ticket) leaveLater(end driver.Instant, clean bool) (left <-chan struct{
 	return done
 }
 
+// cutShort has a ticket with a fixed end, whose holder has been told that it is evicted, end a TTL later as any other: the
+// backend does not shorten what a holder that hears of nothing relies on.
+func (t *ticket) cutShort() {
+	ttl := t.sess.ttl
+	_ = t.repeat(t.e.d.Now().Add(ttl), func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.current(), ttl) })
+}
+
 // drop forgets the ticket, if nobody has claimed it, and returns what it was.
 func (t *ticket) drop() (was ticketState) {
 	t.q.mu.Lock()

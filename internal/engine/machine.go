@@ -73,6 +73,8 @@ func (t *ticket) loseLocked(why error, stands bool) {
 			q.forget(t)
 		case unused:
 			t.leaveLater(t.end, clean)
+		case t.req.Hold > 0 && errors.Is(why, ErrEvicted):
+			t.e.Background(t.cutShort)
 		}
 		q.unlock()
 		t.e.tell(leases, func(by Holder, at time.Time) { by.Lost(at, why) })

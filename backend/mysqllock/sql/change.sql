@@ -126,9 +126,9 @@ exchange: BEGIN
 	ELSE
 		-- Locked: a renewal that is under way may promise more.
 		SELECT ends, ttl INTO v_sends, v_ttl FROM {p}sessions WHERE id = v_session LOCK IN SHARE MODE;
-		IF v_flags & 1 THEN
+		IF v_flags & 8 THEN
 			SET v_ends = LEAST(v_ends, v_now + IF(v_ttl > 0, v_ttl, {defaultttl}));
-		ELSE
+		ELSEIF v_flags & 1 = 0 THEN
 			SET v_ends = COALESCE(v_ends, GREATEST(v_sends, v_since + v_ttl));
 		END IF;
 		UPDATE {p}tickets SET flags = (flags & ~16) | 2, ends = v_ends WHERE queue = v_no AND n = v_n;

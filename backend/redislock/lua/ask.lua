@@ -13,7 +13,7 @@ if r then
 		if r ~= q.lone then put(r) end
 		changed = true
 		send(r.session, what .. ' ' .. int(r.number))
-		if what == 'e' and is(r, 'f') then
+		if what == 'e' and is(r, 'f') and not is(r, 'h') then
 			local stop = now + math.min(left(r), r.ttl)
 			if r == q.lone then r.stop = stop else ends(id, stop) end
 		end

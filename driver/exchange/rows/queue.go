@@ -443,7 +443,7 @@ func (q *Queue) Ask(id string, demand driver.Demand) error {
 		q.settle()
 		return nil
 	case demand == driver.Evict:
-		if t.Evicted = true; t.End.After(q.Now.Add(t.Session.TTL)) {
+		if t.Evicted = true; t.HoldFor == 0 && t.End.After(q.Now.Add(t.Session.TTL)) {
 			t.End = q.Now.Add(t.Session.TTL)
 		}
 		q.ends()
