@@ -442,6 +442,21 @@ func TestALeaseIsNotHandedOutJustBeforeItsEnd(t *testing.T) {
 		ok(t, err)
 		ok(t, lease.Release())
 	}))
+	simulatedAs(t, "the end of the session", func(t *testing.T) { // a grant may outlast a session that is over at once
+		a, _ := pair(t)
+		hung := a.faults().Before("Renew", 0).Hang()
+		time.Sleep(8 * ttl / 10)
+		got := async(ctx, a.Mutex("m"))
+		time.Sleep(ttl / 100)
+		select {
+		case <-got:
+			t.Fatal("it is handed out though no heartbeat was answered for long")
+		default:
+		}
+		a.faults().Clear()
+		hung.Deliver()
+		granted(t, <-got)
+	})
 	simulatedAs(t, "an end before a heartbeat is answered", late(ttl, func(t *testing.T, s *slack, c, _ *interlock.Client) {
 		got := async(ctx, c.Mutex("m"))
 		synctest.Wait()

@@ -24,6 +24,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 
 	ended atomic.Bool
+	alive atomic.Int64 // when the last heartbeat began that was answered, or the session was opened
 
 	// Guarded by the mutex of the engine.
 	heard driver.Instant // when a heartbeat was answered last
@@ -42,6 +43,7 @@ func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 func (e *Engine) install(s *driver.Opened) bool {
 	n := &session{e: e, s: s, ttl: s.TTL, schedule: schedule{sooner: make(chan struct{}, 1)}}
 	n.margin = margin(n.ttl)
+	n.alive.Store(int64(e.d.Now()))
 	n.ctx, n.cancel = context.WithCancelCause(e.ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()

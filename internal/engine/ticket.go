@@ -164,7 +164,8 @@ func (t *ticket) current() driver.Ticket {
 const least = 3
 
 // hold takes note of the grant: errLate if it is so old that the ticket may
-// have ended by now. If it has little time left, renewed is closed when a heartbeat has renewed it, or it is lost.
+// have ended by now. If it has little time left, or its session has, renewed is closed when a heartbeat has renewed it,
+// or it is lost.
 func (t *ticket) hold(tk driver.Ticket) (renewed <-chan struct{}, err error) {
 	ttl, spare := t.sess.ttl, t.sess.margin
 	if t.req.Hold > 0 {
@@ -192,7 +193,7 @@ func (t *ticket) hold(tk driver.Ticket) (renewed <-chan struct{}, err error) {
 			return nil, nil
 		}
 		t.sess.renewBy(end)
-		if end.Sub(now) < spare+ttl/least {
+		if min(end, driver.Instant(t.sess.alive.Load()).Add(ttl)).Sub(now) < spare+ttl/least {
 			t.renewed = make(chan struct{})
 		}
 		return t.renewed, nil
