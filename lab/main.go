@@ -52,17 +52,13 @@ func main() {
 	}
 }
 
-func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
-}
-
 func runAll(args []string) error {
 	world.Apart()
 	flags := flag.NewFlagSet("lab run", flag.ExitOnError)
 	var o run.Options
 	var backends []string
 	list := func(to *[]string, name, usage string) {
-		flags.Func(name, usage, func(text string) error { *to = words(text); return nil })
+		flags.Func(name, usage, func(text string) error { *to = strings.Split(text, ","); return nil })
 	}
 	list(&backends, "backend", "backends, separated by commas; without it all")
 	list(&o.Workloads, "workload", "workloads; without it all")
@@ -140,9 +136,7 @@ func runAll(args []string) error {
 	if bad {
 		return fmt.Errorf("promises were not kept; the histories are in %s", base)
 	}
-	if *dir == "" {
-		_ = os.RemoveAll(base)
-	}
+	_ = os.Remove(base) // if nothing is kept there
 	return nil
 }
 
@@ -181,10 +175,11 @@ func simulate(args []string) error {
 	flags := flag.NewFlagSet("lab virtual", flag.ExitOnError)
 	hours := flags.Uint64("hours", 100, "how many hours are simulated, each from a seed of its own")
 	seed := flags.Uint64("seed", 1, "the first seed")
-	workloads := flags.String("workload", "", "workloads; without it all")
+	var workloads []string
+	flags.Func("workload", "without it all", func(text string) error { workloads = strings.Split(text, ","); return nil })
 	mistake := flags.String("broken", "", "a broken driver, which has to be caught")
 	_ = flags.Parse(args)
-	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(words(*workloads), true),
+	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(workloads, true),
 		Break: broken.Named(*mistake)}
 	var mu sync.Mutex
 	var next, done uint64

@@ -260,9 +260,6 @@ func (j *judge) assemble() {
 			j.Grants++
 		case history.Unknown:
 			j.Unknown++
-			j.verdicts[Errors].Checked++
-		case history.Failed:
-			j.verdicts[Errors].Checked++
 		case history.Held:
 			g.held(e.T)
 		case history.Change:
@@ -302,7 +299,7 @@ func (j *judge) assemble() {
 			j.wrong(Errors, e.Object, e.T, "worker %d/%d#%d is told: %s", e.Worker, e.G, e.N, e.Err)
 		}
 	}
-	j.verdicts[Leftovers].Checked = len(names)
+	j.verdicts[Leftovers].Checked, j.verdicts[Errors].Checked = len(names), j.Operations
 }
 
 func (g *grant) held(t int64) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,13 +144,21 @@ func (r *runner) disturb() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	other, err := interlock.Open(context.Background(), r.other, interlock.TTL(r.TTL))
-	if err != nil {
-		return err
+	probes := map[string]string{r.other: "multi/"}
+	if u, err := url.Parse(r.Direct); r.Leader != nil && err == nil {
+		for _, u.Host = range strings.Split(u.Host, ",") {
+			probes[u.String()] = ""
+		}
 	}
-	defer other.Close()
+	for url, objects := range probes {
+		c, err := interlock.Open(context.Background(), url, interlock.TTL(r.TTL))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		go r.probe(ctx, c, objects)
+	}
 	go r.probe(ctx, admin, "")
-	go r.probe(ctx, other, "multi/")
 	began := time.Now()
 	errs := make(chan error, lanes)
 	for lane := range lanes {
@@ -163,18 +172,18 @@ func (r *runner) disturb() error {
 	return err
 }
 
-// probe writes down when the backend is late with a write, as a heartbeat is one: leases are promised to stay while it
-// answers within a fifth of the TTL, by the way that no fault disturbs. Only locks of these objects are kept there.
+// probe writes down when the backend, or a server of several, is late with a write, as a heartbeat is one: leases are
+// promised to stay while it answers within a fifth of the TTL, by the way that no fault disturbs. Only locks of these
+// objects are kept there.
 func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string) {
-	for ctx.Err() == nil {
+	for name := fmt.Sprint("probe/", rand.Uint64()); ctx.Err() == nil; {
 		from := history.Now()
-		l, err := c.Mutex("probe").TryAcquire(ctx)
+		l, err := c.Mutex(name).TryAcquire(ctx)
 		if err == nil {
 			err = l.Release()
 		}
-		late := int64(r.TTL) / 5
-		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > late) {
-			r.event(history.Event{Kind: history.Stall, D: max(took, late), Object: objects})
+		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > int64(r.TTL)/5) {
+			r.event(history.Event{Kind: history.Stall, D: max(took, int64(r.TTL)/5), Object: objects})
 		}
 		if err != nil && r.Disk != nil && objects == "" && len(r.Servers) == 0 { // the files may be those of another life
 			if next, err := interlock.Open(ctx, r.Direct, interlock.TTL(r.TTL)); err == nil {
