@@ -173,7 +173,7 @@ func (r *runner) disturb() error {
 }
 
 // probe writes down when the backend, or a server of several, is late with a write, as a heartbeat is one: leases are
-// promised to stay while it answers within a fifth of the TTL, by the way that no fault disturbs. Only locks of these
+// promised to stay while it answers soon, by the way that no fault disturbs. Only locks of these
 // objects are kept there.
 func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string) {
 	for name := fmt.Sprint("probe/", rand.Uint64()); ctx.Err() == nil; {
@@ -182,7 +182,7 @@ func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string)
 		if err == nil {
 			err = l.Release()
 		}
-		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > int64(r.TTL)/5) {
+		if took := history.Now() - from; ctx.Err() == nil && (err != nil || took > int64(r.TTL)/cmp.Or(r.Late, 5)) {
 			r.event(history.Event{Kind: history.Stall, D: max(took, int64(r.TTL)/5), Object: objects})
 		}
 		if err != nil && r.Disk != nil && objects == "" && len(r.Servers) == 0 { // the files may be those of another life

@@ -30,8 +30,8 @@ import (
 
 // Kinds are all backends that can be tested.
 var Kinds = []Kind{
-	{"sqlite", "one SQLite file", startSQLite, true},
-	{"file", "a folder of lock files", startFile, true},
+	{"sqlite", "one SQLite file", func(w *World, t testing.TB) { w.path("sqlite:" + filepath.Join(t.TempDir(), "db")) }, true},
+	{"file", "a folder of lock files", func(w *World, t testing.TB) { w.path("file:" + t.TempDir()) }, true},
 	{"redis", "one server of Redis, which waits for its disk", startRedis, true},
 	{"sentinel", "a master and a replica of Redis, watched by three Sentinels", startSentinel, false},
 	{"cluster", "a Redis Cluster of three masters, each with a replica", startCluster, false},
@@ -45,14 +45,6 @@ var Kinds = []Kind{
 	{"replica", "MariaDB with a replica, which takes over once", startReplica, false},
 	{"quorum3", "a quorum of three servers of Redis", startQuorum(3), true},
 	{"quorum5", "a quorum of five servers of Redis", startQuorum(5), true},
-}
-
-func startSQLite(w *World, t testing.TB) {
-	w.path("sqlite:" + filepath.Join(t.TempDir(), "locks.db"))
-}
-
-func startFile(w *World, t testing.TB) {
-	w.path("file:" + t.TempDir())
 }
 
 func startRedis(w *World, t testing.TB) {
@@ -111,6 +103,7 @@ func startCluster(w *World, t testing.TB) {
 
 func startZooKeeper(w *World, t testing.TB) {
 	s := zktest.Start(t, zktest.Durable())
+	w.Late = 10
 	w.Servers = []Server{s}
 	w.through([]string{s.Addr}, "zk://%s/lab")
 	w.Left = func() []string {
@@ -123,6 +116,7 @@ func startZooKeeper(w *World, t testing.TB) {
 
 func startEnsemble(w *World, t testing.TB) {
 	e := zktest.StartEnsemble(t, 3, zktest.Durable())
+	w.Late = 10
 	w.Servers = servers(e.Servers)
 	w.through(e.Addrs(), "zk://%s/lab")
 	w.Leader = func() Server { return e.Leader() }

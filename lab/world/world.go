@@ -55,6 +55,9 @@ type World struct {
 	// Slow is for how long after the death of a server nothing may be granted, as documented.
 	Slow time.Duration
 
+	// Late is the part of the TTL within which the backend has to answer to cost no lease, as documented; 0: a fifth.
+	Late int64
+
 	// StepClock steps the wall clock of a server; nil: it cannot be done.
 	StepClock func(time.Duration)
 
