@@ -124,6 +124,12 @@ var _ = rules.Add(rule{Name: "Resize", Says: []string{
 	a.await(stay[3])
 	t.stands(b.driver, "s", stay[2:4], stay[4:])
 
+	// A queue without tickets, and without a capacity that is kept, is of no kind.
+	t.resized(a.driver, "empty", 3)
+	t.resized(b.driver, "empty", 0)
+	q := t.snapshot(a.driver, "empty")
+	t.FatalIf(q.Kind != "" || q.Capacity != 0, "an empty queue whose capacity is not kept any more is %+v", q)
+
 	mutex := a.hold(driver.Request{ID: newID(), Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1})
 	t.Is(b.driver.Resize(t.Ctx, "m", 2), driver.ErrMismatch, "Resize of a mutex")
 	t.stands(a.driver, "m", []driver.Ticket{mutex}, nil)

@@ -69,6 +69,11 @@ func (s *store) read(ctx context.Context, where string, args ...any) (all []exch
 		q.Members = append(q.Members, m)
 		return nil
 	})
+	for i := range all {
+		if q := &all[i].Queue; len(q.Members) == 0 && !q.Resized { // the row has its last ones
+			q.Kind, q.Capacity = "", 0
+		}
+	}
 	return all, last, count, err
 }
 
