@@ -34,9 +34,9 @@ func (a Admin) Revoke(ctx context.Context, name, id string) error {
 
 // Evict takes a lease or a place in line away. The holder's lease is lost at
 // once, and the lock passes on when the holder has released it or its TTL has
-// run out; for a lease of [ExpiresAfter] whose holder hears of nothing, its time. With force it passes on at once, while the holder may still be at
-// work: unsafe, unless the resource checks tokens. A waiter lines up again at
-// the end. A holder that is [Member].Foreign is only asked, unless with force, and one that
+// run out; for a lease of [ExpiresAfter] whose holder hears of nothing, its time. With force
+// it passes on at once, while the holder may still be at work: unsafe, unless the resource
+// checks tokens. A waiter lines up again at the end. A holder that is [Member].Foreign is only asked, unless with force, and one that
 // cannot be asked is an error. ErrLost: there is no such lease or ticket any more. While the
 // backend cannot be reached it waits, until ctx ends.
 func (a Admin) Evict(ctx context.Context, name, id string, force bool) error {

@@ -96,8 +96,8 @@ func (s *state) renew(ctx context.Context, h *holder) (*interlock.Lease, error) 
 }
 
 // unlock ends the lock of the client that has sent this LockInfo, or without a LockInfo the lock of any client, by
-// force: that is evicted and ends a TTL later, since a write may be under way at another server, which learns of it with
-// its next heartbeat.
+// force: that is evicted and ends a TTL later, since a write may be under way at another server, which learns of
+// it with its next heartbeat.
 func (s *state) unlock(ctx context.Context, info []byte, force bool) answer {
 	id := idOf(info)
 	switch {

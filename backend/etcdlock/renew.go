@@ -23,8 +23,8 @@ import (
 const attempts = 3
 
 // Renew extends the lease of the session. A member that has been stopped answers nothing: if the URL names several,
-// its connection is ended soon, and the next attempt goes to another one. An attempt is not given up sooner than that: in
-// a busy process the next one would take as long.
+// its connection is ended soon, and the next attempt goes to another one. An attempt is not given up sooner than
+// that: in a busy process the next one would take as long.
 func (s *store) Renew(ctx context.Context, o exchange.Session, refs []exchange.Ref, extend int) (r exchange.Renewal, err error) {
 	var ended atomic.Bool
 	endSilent := func() {

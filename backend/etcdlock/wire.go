@@ -55,8 +55,9 @@ func (k *wire) Close() error {
 	return k.Conn.Close()
 }
 
-// endSilent ends connections that have been silent for a quarter of a TTL, and reports whether there were any. In a busy process an answer may
-// have come that nobody has read: its reader has its turn before this goroutine gets another one.
+// endSilent ends connections that have been silent for a quarter of a TTL, and reports whether there were any. In a
+// busy process an answer may have come that nobody has read: its reader has its turn before this goroutine gets another
+// one.
 func (w *wires) endSilent(ttl time.Duration) (ended bool) {
 	silent := func() (some []*wire) {
 		w.mu.Lock()

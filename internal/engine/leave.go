@@ -66,8 +66,8 @@ func (t *ticket) leaveLater(end driver.Instant, clean bool) (left <-chan struct{
 	return done
 }
 
-// cutShort has a ticket with a fixed end, whose holder has been told that it is evicted, end a TTL later as any other: the
-// backend does not shorten what a holder that hears of nothing relies on.
+// cutShort has a ticket with a fixed end, whose holder has been told that it is evicted, end a TTL later as any other.
+// The backend does not shorten what a holder that hears of nothing relies on.
 func (t *ticket) cutShort() {
 	ttl := t.sess.ttl
 	_ = t.repeat(t.e.d.Now().Add(ttl), func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.current(), ttl) })
