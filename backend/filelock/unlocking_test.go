@@ -113,8 +113,8 @@ func TestAFixedTimeIsThatOfTheLockedFile(t *testing.T) {
 	busy.Until(t, "the file is unlocked", locks)
 }
 
-// Promise: a ticket with a fixed end that is evicted, and expires sooner by that, does not keep the file locked, though
-// its client makes no call: it is told.
+// Promise: a ticket that is evicted, and whose fixed end another process moves up after that, does not keep the file
+// locked, though its client makes no call: it is told.
 func TestAnEvictedTicketDoesNotKeepTheFileLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	s, _, _ := session(t, dir)
@@ -126,6 +126,9 @@ func TestAnEvictedTicketDoesNotKeepTheFileLocked(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	if _, err := other.Ask(t.Context(), "q", r.ID, driver.Evict); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Keep(t.Context(), o, exchange.Ref{Queue: "q", ID: r.ID}, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	program := s.dir.handle(top, "q")
