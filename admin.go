@@ -36,9 +36,9 @@ func (a Admin) Revoke(ctx context.Context, name, id string) error {
 // once, and the lock passes on when the holder has released it or its TTL has
 // run out; for a lease of [ExpiresAfter] whose holder hears of nothing, its time. With force
 // it passes on at once, while the holder may still be at work: unsafe, unless the resource
-// checks tokens. A waiter lines up again at the end. A holder that is [Member].Foreign is only asked, unless with force, and one that
-// cannot be asked is an error. ErrLost: there is no such lease or ticket any more. While the
-// backend cannot be reached it waits, until ctx ends.
+// checks tokens. A waiter lines up again at the end. A holder that is [Member].Foreign is only
+// asked, unless with force, and one that cannot be asked is an error. ErrLost: there is no such
+// lease or ticket any more. While the backend cannot be reached it waits, until ctx ends.
 func (a Admin) Evict(ctx context.Context, name, id string, force bool) error {
 	if force {
 		return a.c.ask(ctx, "evict", name, id, driver.Force)

@@ -32,9 +32,9 @@ func (t *trial) via() (driver.Driver, *suite.Network) {
 	return d, n
 }
 
-// keepalive renews as package interlock does: every third of the TTL, with as much time for each try, again sooner if it
-// fails or has proven what is old by now, and for no longer than the first ticket stands by the local clock. It calls
-// each after a success.
+// keepalive renews as package interlock does: every third of the TTL, with as much time for each try, again sooner if
+// it fails or has proven what is old by now, and for no longer than the first ticket stands by the local clock. It
+// calls each after a success.
 func (c *client) keepalive(each func(began driver.Instant, answer []driver.Renewed), known ...driver.Ticket) {
 	every, proof := c.TTL/3, known[0].Proof
 	c.t.Calls.Go(func() {

@@ -52,13 +52,17 @@ func main() {
 	}
 }
 
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+}
+
 func runAll(args []string) error {
 	world.Apart()
 	flags := flag.NewFlagSet("lab run", flag.ExitOnError)
 	var o run.Options
 	var backends []string
 	list := func(to *[]string, name, usage string) {
-		flags.Func(name, usage, func(text string) error { *to = strings.Split(text, ","); return nil })
+		flags.Func(name, usage, func(text string) error { *to = words(text); return nil })
 	}
 	list(&backends, "backend", "backends, separated by commas; without it all")
 	list(&o.Workloads, "workload", "workloads; without it all")
@@ -175,11 +179,10 @@ func simulate(args []string) error {
 	flags := flag.NewFlagSet("lab virtual", flag.ExitOnError)
 	hours := flags.Uint64("hours", 100, "how many hours are simulated, each from a seed of its own")
 	seed := flags.Uint64("seed", 1, "the first seed")
-	var workloads []string
-	flags.Func("workload", "without it all", func(text string) error { workloads = strings.Split(text, ","); return nil })
+	workloads := flags.String("workload", "", "workloads; without it all")
 	mistake := flags.String("broken", "", "a broken driver, which has to be caught")
 	_ = flags.Parse(args)
-	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(workloads, true),
+	o := virtual.Options{For: time.Hour, Think: 20 * time.Second, Workloads: worker.Choose(words(*workloads), true),
 		Break: broken.Named(*mistake)}
 	var mu sync.Mutex
 	var next, done uint64
@@ -234,7 +237,8 @@ func simulate(args []string) error {
 func list([]string) error {
 	show("backends", world.Kinds, func(k world.Kind) (string, string) { return k.Name, k.About })
 	show("workloads", worker.All, func(w worker.Workload) (string, string) { return w.Name, w.About })
-	show("broken drivers, for lab virtual -broken", broken.All, func(b broken.Break) (string, string) { return b.Name, b.About })
+	show("broken drivers, for lab virtual -broken", broken.All,
+		func(b broken.Break) (string, string) { return b.Name, b.About })
 	show("faults", fault.All, func(f fault.Fault) (string, string) { return f.Name, f.About })
 	for _, text := range fault.Missing() {
 		fmt.Println("  on this machine", text)

@@ -27,8 +27,8 @@ func (s *store) staying(ctx context.Context, queue string, call func() error) er
 	}
 }
 
-// keep makes the row as the procedure make does. As INSERT … SELECT it would lock the numbers of new rows for as long as
-// it waits for this one.
+// keep makes the row as the procedure make does. As INSERT … SELECT it would lock the numbers of new rows for as long
+// as it waits for this one.
 const keep = `INSERT INTO {p}queues(name, kind, capacity, last, granted, since, slow)
 	VALUES (?, '', 0, (SELECT floor FROM {p}meta WHERE one = 1), (SELECT floor FROM {p}meta WHERE one = 1), {now}, {now} + ?)
 	ON DUPLICATE KEY UPDATE slow = GREATEST(slow, VALUES(slow))`

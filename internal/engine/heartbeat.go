@@ -142,8 +142,8 @@ func (n *session) renew(began driver.Instant) error {
 	case err != nil:
 		return err
 	}
-	n.alive.Store(max(n.alive.Load(), int64(began)))
 	n.e.mu.Lock()
+	n.alive.Store(max(n.alive.Load(), int64(began)))
 	n.heard, n.away = n.e.d.Now(), nil
 	all := n.e.d.Exchanges()
 	exchanges := all - n.e.exchanges

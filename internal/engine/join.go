@@ -215,9 +215,9 @@ func (t *ticket) reach(ctx context.Context, by Holder) error {
 	return t.take(ctx, tk)
 }
 
-// take takes a grant, when a heartbeat has renewed it if it has little time left. What proves that a waiter stands is the
-// last heartbeat, which may be old in a busy process, or after an outage: the lease would be lost as soon as
-// it is handed out. The ticket may be lost meanwhile.
+// take takes a grant. One with little time left is to be renewed by a heartbeat first: what proves that a waiter stands
+// is the last one, which may be old in a busy process, or after an outage, and the lease would be lost as soon as it is
+// handed out. The ticket may be lost meanwhile.
 func (t *ticket) take(ctx context.Context, tk driver.Ticket) error {
 	renewed, err := t.hold(tk)
 	if err != nil || renewed == nil {

@@ -70,7 +70,9 @@ func (t *ticket) leaveLater(end driver.Instant, clean bool) (left <-chan struct{
 // The backend does not shorten what a holder that hears of nothing relies on.
 func (t *ticket) cutShort() {
 	ttl := t.sess.ttl
-	_ = t.repeat(t.e.d.Now().Add(ttl), func(ctx context.Context, s driver.Session) error { return s.Keep(ctx, t.current(), ttl) })
+	_ = t.repeat(t.e.d.Now().Add(ttl), func(ctx context.Context, s driver.Session) error {
+		return s.Keep(ctx, t.current(), ttl)
+	})
 }
 
 // drop forgets the ticket, if nobody has claimed it, and returns what it was.

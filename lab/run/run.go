@@ -150,8 +150,8 @@ func (r *runner) disturb() error {
 			probes[u.String()] = ""
 		}
 	}
-	for url, objects := range probes {
-		c, err := interlock.Open(context.Background(), url, interlock.TTL(r.TTL))
+	for at, objects := range probes {
+		c, err := interlock.Open(context.Background(), at, interlock.TTL(r.TTL))
 		if err != nil {
 			return err
 		}
@@ -173,8 +173,7 @@ func (r *runner) disturb() error {
 }
 
 // probe writes down when the backend, or a server of several, is late with a write, as a heartbeat is one: leases are
-// promised to stay while it answers soon, by the way that no fault disturbs. Only locks of these
-// objects are kept there.
+// promised to stay while it answers soon, by the way that no fault disturbs. Only locks of these objects are kept there.
 func (r *runner) probe(ctx context.Context, c *interlock.Client, objects string) {
 	for name := fmt.Sprint("probe/", rand.Uint64()); ctx.Err() == nil; {
 		from := history.Now()
