@@ -62,7 +62,9 @@ func (b tab) seesWorker(what, like string) (w shown) {
 
 func (b tab) press(button string) {
 	b.t.Helper()
-	b.do(button, chromedp.Click(fmt.Sprintf(`//button[normalize-space()=%q]`, button), chromedp.BySearch))
+	b.do(button, chromedp.Evaluate(`window.sent = false; document.addEventListener("submit", () => sent = true, {once: true})`, nil),
+		chromedp.Click(fmt.Sprintf(`//button[normalize-space()=%q]`, button), chromedp.BySearch))
+	b.becomes(button+": the page takes the press", "sent")
 }
 
 // Promise: a visitor who stops the holder sees its bar run down, another worker hold, and the late write refused.

@@ -148,7 +148,8 @@ type tab struct {
 func newTab(t *testing.T, width, height int) tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox,
-		chromedp.WindowSize(width, height), chromedp.Flag("disable-dev-shm-usage", true))
+		chromedp.WindowSize(width, height), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("allow-pre-commit-input", true)) // else a press before the first picture of a page is dropped
 	ctx, cancel := context.WithTimeout(context.Background(), 3*busy.Bound(patience))
 	ctx, end := chromedp.NewExecAllocator(ctx, options...)
 	ctx, shut := chromedp.NewContext(ctx)
