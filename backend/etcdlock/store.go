@@ -239,9 +239,9 @@ func (s *store) Begin(ctx context.Context, o exchange.Session) (begun exchange.B
 	got, err := s.timeToLive(ctx, lease) // servers have a shortest one, by their election timeout
 	switch {
 	case err != nil:
-	case got.TTL <= 0:
+	case got.TTL < 0: // 0: it has less than a second left
 		err = rpctypes.ErrLeaseNotFound
-	case got.GrantedTTL < got.TTL || got.GrantedTTL > math.MaxInt64/int64(time.Second):
+	case got.GrantedTTL < max(1, got.TTL) || got.GrantedTTL > math.MaxInt64/int64(time.Second):
 		err = fmt.Errorf("a lease of %d s is said to have %d s left", got.GrantedTTL, got.TTL)
 	default:
 		begun.TTL = time.Duration(got.GrantedTTL) * time.Second

@@ -296,6 +296,28 @@ func TestASessionThatEndsBeforeItBeginsIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Promise: a session of which less than a second is left when it is looked at has begun: servers say 0 then.
+func TestASessionInItsLastSecondHasBegun(t *testing.T) {
+	t.Parallel()
+	s := storeTo(t, lent(t))
+	s.lease = lastSecond{s.lease}
+	begun, err := s.Begin(t.Context(), exchange.Session{ID: exchange.NewID(), TTL: time.Minute, Mailbox: exchange.NewMailbox()})
+	if err != nil || begun.TTL != time.Minute {
+		t.Errorf("Begin: a TTL of %v, %v; want %v", begun.TTL, err, time.Minute)
+	}
+}
+
+// lastSecond answers as a server does of a lease in its last second.
+type lastSecond struct{ pb.LeaseClient }
+
+func (l lastSecond) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest, opts ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
+	got, err := l.LeaseClient.LeaseTimeToLive(ctx, r, opts...)
+	if err == nil {
+		got.TTL = 0
+	}
+	return got, err
+}
+
 // beforeLook does something before it is asked how long a lease lives on.
 type beforeLook struct {
 	pb.LeaseClient
