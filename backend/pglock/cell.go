@@ -9,7 +9,7 @@ import (
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Cells reads a table without a function, so that databases of before it was there serve.
+// Cells is one statement, and needs no function.
 func (s *store) Cells(ctx context.Context, prefix, after string) (names []string, next string, err error) {
 	sql := "SELECT name FROM " + s.schema.name("cell") + " WHERE name > $1::text AND name >= $2::text AND starts_with(name, $2::text) AND present ORDER BY name LIMIT $3::bigint"
 	err = s.statement(ctx, s.pool.connect, sql, func(r pgx.Rows) (err error) {

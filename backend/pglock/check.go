@@ -52,7 +52,6 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err == nil {
 		checks = append(checks, []doctor.Check{
 			{"tables", "they fit this program", e.checkTables},
-			{"search path", "functions have one of their own", e.checkPath},
 			{"exchanges", "locks and values can be used", e.checkExchanges},
 			{"listing", "names can be read", e.checkListing},
 			{"news", "they arrive", e.checkNews},
@@ -124,23 +123,6 @@ func (e *examination) checkTables(ctx context.Context) driver.Finding {
 			"they are not in the schema %s", layout.Schema)
 	}
 	e.made, e.known = made, true
-	if !made.Older {
-		return doctor.Sound
-	}
-	remedy := "run interlock doctor once with the URL of " + made.Tables + ", who owns the tables, or of a superuser: that replaces the functions"
-	if made.MayRenew {
-		remedy = "open the URL again when nobody reads the tables for long, as pg_dump does: that replaces the functions"
-	}
-	return doctor.Warn("what they lack: without resize a number of permits cannot be changed, without mend a name whose rows were deleted stays taken", remedy,
-		"the functions in the schema %s are of an earlier release, which had no %s; all else is as it should be", layout.Schema, layout.Newest)
-}
-
-// checkPath looks for what lets strangers run functions of their own in the place of the server's.
-func (e *examination) checkPath(context.Context) driver.Finding {
-	if len(e.made.Pathless) > 0 {
-		return doctor.Warn("secrecy and exclusion: who may make functions could have this user run them",
-			"run interlock doctor once with the URL of "+e.made.Owner+", who owns them: that gives them one", "%d functions, made by an earlier release, have no search path of their own", len(e.made.Pathless))
-	}
 	return doctor.Sound
 }
 

@@ -107,34 +107,11 @@ func TestDoctorOfTablesThatAreMissing(t *testing.T) {
 	}
 	r, _ = doctortest.Consult(t, url+"&schema=printed&durability=logged")
 	r.Has("tables", driver.Fail, "are unlogged", "another schema")
-}
-
-// Promise: functions of an earlier release are no reason not to use them: the doctor says what cannot be done, and who
-// has to open the tables once, and goes on.
-func TestDoctorOfFunctionsOfAnEarlierRelease(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t, pgtest.Durable(), pgtest.User("app", ""), pgtest.User("owner", ""))
-	s.SQL("CREATE SCHEMA own AUTHORIZATION owner")
-	owner, app := s.URLOf("owner", "")+"&schema=own&schema_owner=owner", s.URLOf("app", "")+"&schema=own&schema_owner=owner"
-	doctortest.Open(t, owner)
-	all := errtest.Must(pglock.Schema{Name: "own"}.Grants("app"))(t)
-	s.SQL(all)
-	s.SQL("DROP FUNCTION own.resize; DROP FUNCTION own.joins")
-	r, refused := doctortest.Consult(t, app)
-	if r.Fit(); refused != nil {
-		t.Error(refused)
+	s.SQL("DROP FUNCTION printed.joins")
+	r, refused = doctortest.Consult(t, url+"&schema=printed")
+	if r.Has("tables", driver.Fail, "lacks the function joins", "drop the schema"); refused == nil || !driver.IsPermanent(refused) {
+		t.Errorf("it can be opened, or is tried again: %v", refused)
 	}
-	r.Has("tables", driver.Warn, "had no", "a number of permits cannot be changed", "with the URL of owner, who owns the tables")
-	for _, check := range []string{"search path", "exchanges", "news"} {
-		r.Has(check, driver.OK)
-	}
-	if r, refused = doctortest.Consult(t, owner); refused != nil {
-		t.Error(refused)
-	}
-	r.Has("tables", driver.OK)
-	s.SQL("GRANT EXECUTE ON FUNCTION own.resize, own.joins TO app")
-	r, _ = doctortest.Consult(t, app)
-	r.Has("tables", driver.OK)
 }
 
 // Promise: a server that answers and cannot be used is told from one that does not answer, and

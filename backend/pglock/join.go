@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/sqlcode"
 )
@@ -24,7 +23,7 @@ func (s *store) Change(ctx context.Context, changes []exchange.Change, answer fu
 		j, is := c.(*exchange.Join)
 		l, _ := c.(*exchange.Leave)
 		switch {
-		case s.apart.Load() || s.crowds.has(c.In()):
+		case s.crowds.has(c.In()):
 			answer(i, exchange.Answer{Err: exchange.ErrAlone})
 		case is && j.Hold == 0 && !j.Retry:
 			joins.add(i, j.Queue, j.ID, j.Session.ID)
@@ -63,9 +62,6 @@ func (s *store) call(ctx context.Context, l *list, answer func(int, exchange.Ans
 	}
 	made, err := rows[[]int64](ctx, s, name, args...)
 	switch {
-	case database.Missing(err):
-		s.apart.Store(true)
-		made, err = nil, nil
 	case damaged(err): // nothing was done: the name that it is about goes alone, as all others do
 		made, err = nil, nil
 	case err != nil:

@@ -2,8 +2,6 @@ package pglock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,9 +35,6 @@ func (s *store) Resize(ctx context.Context, queue string, capacity int64) (bool,
 		got, err := s.numbers(ctx, "resize", 3, queue, to)
 		switch {
 		case err == sqlcode.ErrMore:
-		case database.Unknown(err):
-			return false, driver.Permanent(fmt.Errorf("postgres: the functions in the schema %s are of an earlier release, which cannot change a number of permits: "+
-				"a program whose user owns them has to open it once: %w", s.schema.Name, errors.ErrUnsupported))
 		case err != nil || got[2] == 0:
 			return unsettled(got), err
 		default:

@@ -19,7 +19,7 @@ var tables string
 //go:embed functions.sql
 var functions string
 
-// version is that of the tables and functions. A database with a later one is
+// version is that of the tables and functions. A database with another one is
 // refused.
 const version = 3
 
@@ -82,16 +82,6 @@ func (s Schema) SQL(roles ...string) (string, error) {
 // body is SQL without the schema itself.
 func (s Schema) body() string { return s.expand(tables + "\n" + functions) }
 
-// renewal gives tables of an earlier release what they lack, and replaces its functions. Those of
-// the same name have the same arguments and results, so programs of that release go on with them.
-func (s Schema) renewal() string {
-	const column = "ALTER TABLE @floor ADD COLUMN IF NOT EXISTS capacity bigint NOT NULL DEFAULT 0;\n"
-	return s.expand(column + strings.Replace(strings.ReplaceAll(functions, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"), firstRow, "", 1))
-}
-
-// firstRow is the statement that fills the table meta.
-const firstRow = "INSERT INTO @meta VALUES (true, 3, UNLOGGED?, 0, 0, 0, @timeline());\n"
-
 // Grants is what gives further roles the rights that programs need, once the tables are there.
 func (s Schema) Grants(roles ...string) (string, error) {
 	if err := s.check(); err != nil {
@@ -130,7 +120,7 @@ func namesIn(pattern *regexp.Regexp, sql string) (names []string) {
 func (c *config) layout() database.Layout {
 	s := c.schema
 	return database.Layout{
-		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version, Path: path, Newest: s.Prefix + "joins",
+		Schema: s.Name, Prefix: s.Prefix, Owner: s.Owner, Kind: c.kind, Version: version,
 		Tables: s.all(tableNames()), Functions: s.all(functionNames()),
 	}
 }

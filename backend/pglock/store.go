@@ -25,9 +25,8 @@ type store struct {
 	cancel  context.CancelFunc
 	calls   map[string]string // the SQL of each function
 
-	inline   bool        // connections say where functions are, and how to plan
-	silent   bool        // news cannot be received
-	apart    atomic.Bool // an earlier release has made the functions, which take no lists
+	inline   bool // connections say where functions are, and how to plan
+	silent   bool // news cannot be received
 	crowds   crowds
 	mode     pgx.QueryExecMode
 	unlogged atomic.Bool

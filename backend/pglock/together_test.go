@@ -118,22 +118,3 @@ func TestWhatIsContendedIsMadeAlone(t *testing.T) {
 		t.Errorf("the next one: %+v", got[0])
 	}
 }
-
-// Promise: with functions of an earlier release, which the user may not replace, each change is made alone.
-func TestFunctionsOfAnEarlierReleaseTakeNoLists(t *testing.T) {
-	t.Parallel()
-	server := pgtest.Start(t, pgtest.User("app", ""))
-	begunStore(t, server.URL(), pgx.QueryExecModeCacheStatement)
-	server.SQL(`DROP FUNCTION interlock.joins, interlock.leaves; GRANT USAGE ON SCHEMA interlock TO app;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA interlock TO app`)
-	s, o := begunStore(t, server.URLOf("app", ""), pgx.QueryExecModeCacheStatement)
-	for range 2 {
-		for _, a := range tabletest.Together(t, s, tabletest.JoinOf(o, "a"), tabletest.JoinOf(o, "b")) {
-			errtest.Is(t, a.Err, exchange.ErrAlone)
-		}
-	}
-	if !s.apart.Load() {
-		t.Error("the server is asked again and again")
-	}
-	errtest.None(t, exchange.Alone(t.Context(), s, tabletest.JoinOf(o, "a")).Err)
-}

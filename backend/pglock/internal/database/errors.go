@@ -110,18 +110,6 @@ func Denied(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "42501"
 }
 
-// Locked reports whether a lock of the server could not be had within lock_timeout.
-func Locked(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "55P03"
-}
-
-// Unknown reports whether a function is not there.
-func Unknown(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "42883"
-}
-
 // Missing reports whether a schema, a table or a function is not there.
 func Missing(err error) bool {
 	var pg *pgconn.PgError

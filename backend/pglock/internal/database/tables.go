@@ -16,8 +16,6 @@ type Layout struct {
 	Kind              string   // logged or unlogged, if that was asked for
 	Tables, Functions []string // their names in the schema
 	Version           int
-	Path              string // the search path of each function
-	Newest            string // a function that those of earlier releases lack
 }
 
 // Name is a table or function, for SQL.
@@ -34,15 +32,10 @@ const NowUS = `(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 100
 
 // Made is what is known of the tables and functions that are there.
 type Made struct {
-	Exists   bool     // the schema does
-	There    bool     // the tables are
-	Strange  string   // what belongs to whom, of that which belongs to a stranger
-	Pathless []string // functions without the search path
-	Mendable bool     // there are some, and the user may give them the search path
-	Older    bool     // the newest function is not there
-	MayRenew bool     // the user may replace the functions, and change the tables
-	Tables   string   // the owner of the tables
-	Owner    string   // of one of the functions without the path
+	Exists   bool   // the schema does
+	There    bool   // the tables are
+	Strange  string // what belongs to whom, of that which belongs to a stranger
+	Lacking  string // a function that is not there
 	Version  int
 	Unlogged bool
 }
@@ -57,18 +50,14 @@ type Querier interface {
 func (l Layout) Find(ctx context.Context, db Querier) (m Made, err error) {
 	// Unlike to_regclass this needs no right to use the schema.
 	err = db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = $1::text),
-		EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = $2::text)`,
-		pgx.QueryExecModeExec, l.Schema, l.Prefix+"meta").Scan(&m.Exists, &m.There)
+		EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = $2::text),
+		coalesce((SELECT f FROM pg_catalog.unnest($3::text[]) f WHERE NOT EXISTS
+			(SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1::text AND p.proname = f) LIMIT 1), '')`,
+		pgx.QueryExecModeExec, l.Schema, l.Prefix+"meta", l.Functions).Scan(&m.Exists, &m.There, &m.Lacking)
 	if err != nil || !m.Exists {
 		return m, err
 	}
 	if m.Strange, err = l.strange(ctx, db); err != nil || m.Strange != "" || !m.There {
-		return m, err
-	}
-	if err := l.findPathless(ctx, db, &m); err != nil {
-		return m, err
-	}
-	if err := l.findOlder(ctx, db, &m); err != nil {
 		return m, err
 	}
 	err = db.QueryRow(ctx, "SELECT version, unlogged FROM "+l.Name("meta"), pgx.QueryExecModeExec).Scan(&m.Version, &m.Unlogged)
@@ -101,39 +90,6 @@ func (l Layout) strange(ctx context.Context, db Querier) (string, error) {
 	return what + " belongs to " + owner, err
 }
 
-// findPathless finds functions that an earlier release has made.
-func (l Layout) findPathless(ctx context.Context, db Querier, m *Made) error {
-	rows, err := db.Query(ctx, `SELECT p.oid::regprocedure::text, pg_catalog.pg_has_role(p.proowner, 'USAGE'), pg_catalog.pg_get_userbyid(p.proowner)::text
-		FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-		WHERE n.nspname = $1::text AND p.proname = ANY ($2::text[]) AND NOT coalesce($3::text = ANY (p.proconfig), false)`,
-		pgx.QueryExecModeExec, l.Schema, l.Functions, strings.Replace(l.Path, " = ", "=", 1))
-	if err != nil {
-		return err
-	}
-	var name string
-	var may bool
-	m.Mendable = true
-	_, err = pgx.ForEachRow(rows, []any{&name, &may, &m.Owner}, func() error {
-		m.Pathless, m.Mendable = append(m.Pathless, name), m.Mendable && may
-		return nil
-	})
-	m.Mendable = m.Mendable && len(m.Pathless) > 0
-	return err
-}
-
-// findOlder finds out whether an earlier release has made the functions.
-func (l Layout) findOlder(ctx context.Context, db Querier, m *Made) error {
-	return db.QueryRow(ctx, `SELECT NOT coalesce(pg_catalog.bool_or(f.newest), false), coalesce(pg_catalog.bool_and(f.may), true)
-			AND (SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(c.relowner, 'USAGE') AND pg_catalog.has_schema_privilege(c.relowner, n.oid, 'CREATE'))
-				FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = ANY ($4::text[])),
-			(SELECT pg_catalog.pg_get_userbyid(c.relowner)::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-				WHERE n.nspname = $1::text AND c.relname = $5::text)
-		FROM (SELECT p.proname = $3::text, pg_catalog.pg_has_role(p.proowner, 'USAGE')
-			FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-			WHERE n.nspname = $1::text AND p.proname = ANY ($2::text[])) f(newest, may)`,
-		pgx.QueryExecModeExec, l.Schema, l.Functions, l.Newest, l.Tables, l.Prefix+"meta").Scan(&m.Older, &m.MayRenew, &m.Tables)
-}
-
 // Misfit says why tables cannot be used that are there.
 func (l Layout) Misfit(m Made) error {
 	switch {
@@ -144,6 +100,8 @@ func (l Layout) Misfit(m Made) error {
 		return nil
 	case m.Version != l.Version:
 		return fmt.Errorf("the tables in the schema %s have version %d, this program knows %d", l.Schema, m.Version, l.Version)
+	case m.Lacking != "":
+		return fmt.Errorf("the schema %s has the tables, and lacks the function %s", l.Schema, m.Lacking)
 	case l.Kind == "logged" && m.Unlogged, l.Kind == "unlogged" && !m.Unlogged:
 		is := map[bool]string{true: "unlogged", false: "logged"}[m.Unlogged]
 		return fmt.Errorf("the tables in the schema %s are %s: leave durability= out, or use another schema", l.Schema, is)
