@@ -220,7 +220,8 @@ func TestClientsOfAProcessShareOnePool(t *testing.T) {
 		all = append(all, d)
 	}
 	other := session(t, opened(t, server.URL()+"&application_name=other"))
-	if n := len(server.Backends("application_name = 'one'")); n < 1 || n > 2 {
+	// Who holds for long, on a slow machine, has a connection for news as well.
+	if n := len(server.Backends("application_name = 'one' AND NOT " + listen)); n < 1 || n > 2 {
 		t.Errorf("%d connections", n)
 	}
 	if n := len(server.Backends("application_name = 'other'")); n != 1 {
