@@ -677,6 +677,11 @@ func TestAWaiterLooksIfItsWatchMayHaveBegunTooLate(t *testing.T) {
 		}
 	}
 	hear(next.ID)
+	busy.Until(t, "the watch of the last one has begun", func() bool {
+		s.watches.mu.Lock()
+		defer s.watches.mu.Unlock()
+		return s.watches.all[ofTicket(last.ID)].begun > 0
+	})
 	errtest.Must(s.Leave(ctx, exchange.Leave{Ref: exchange.Ref{Queue: "q", ID: next.ID}, Session: o, Clean: true}))(t)
 	hear(last.ID) // which its watch brings
 	if n := s.Exchanges() - before; n != 6 {
