@@ -268,7 +268,7 @@ func (d *dir) makeFolder(in *os.Root, name string) (p place, err error) {
 	case err != nil:
 	case !os.SameFile(st, p.is):
 		err = fmt.Errorf("%s is being replaced; remove it", path)
-	case made || trust.Shared(d.mode) && int(trust.Owner(st)) == os.Geteuid() && st.Mode()&bits != bits: // an earlier release has made it
+	case made || trust.Shared(d.mode) && int(trust.Owner(st)) == os.Geteuid() && st.Mode()&bits != bits: // its maker was stopped
 		err = d.setMode(p, 0o022)
 	}
 	if err != nil {

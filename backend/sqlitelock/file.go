@@ -305,7 +305,7 @@ func (f *file) glance() error {
 	}
 	defer c.Close()
 	err = f.verify(c)
-	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt || err == errOld {
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt {
 		return nil // its log is just being written back; connect looks again, with locks
 	}
 	return f.explain(err)
@@ -321,9 +321,6 @@ func (f *file) connect(ctx context.Context) (conn, error) {
 		return conn{}, f.explain(err)
 	}
 	err = f.retry(ctx, nil, func() error { return f.verify(c) })
-	if errors.Is(err, errOld) {
-		err = f.retry(ctx, nil, func() error { return f.migrate(c) })
-	}
 	for _, sql := range []string{"PRAGMA synchronous = NORMAL", fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", logSize/pageSize)} {
 		if err == nil {
 			err = f.explain(c.exec(sql))
@@ -359,16 +356,12 @@ func (f *file) verify(c conn) error {
 		return driver.Permanent(fmt.Errorf("%s has triggers, views or virtual tables, which this program does not make; remove the file if it is meant for locks", f.path))
 	case app == applicationID && version == layout:
 		return nil
-	case app == applicationID && version == 1:
-		return errOld
 	case app == 0 && version == 0 && tables == 0:
 		return errEmpty
 	case app != applicationID:
 		return driver.Permanent(fmt.Errorf("%s is another program's database; name another file", f.path))
-	case version > layout:
-		return driver.Permanent(fmt.Errorf("%s was made by a newer version of this program (layout %d, known is %d); update this one", f.path, version, layout))
 	}
-	return nil
+	return driver.Permanent(fmt.Errorf("%s was made by another version of this program (layout %d, known is %d); use that version, or name another file", f.path, version, layout))
 }
 
 // make writes the schema into a new or empty file. Only one process at a time is
@@ -385,9 +378,6 @@ func (f *file) make(ctx context.Context) error {
 	defer c.Close()
 	return f.retry(ctx, nil, func() error {
 		err := f.verify(c)
-		if errors.Is(err, errOld) {
-			return nil
-		}
 		if !errors.Is(err, errEmpty) {
 			return err // another process has made it
 		}

@@ -59,7 +59,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"another program's database", func(t *testing.T, p string) { sql(t, p, "CREATE TABLE stock(n INTEGER)") }, "another program's"},
 		{"another program's database with a number", func(t *testing.T, p string) { sql(t, p, "PRAGMA application_id = 7") }, "another program's"},
 		{"another program's log", func(t *testing.T, p string) { sql(t, p, "CREATE TABLE stock(n INTEGER)"); log(t, p) }, "another program's"},
-		{"a newer version", func(t *testing.T, p string) { made(t, p); sql(t, p, "PRAGMA user_version = 99") }, "newer version"},
+		{"another version", func(t *testing.T, p string) { made(t, p); sql(t, p, "PRAGMA user_version = 99") }, "another version"},
+		{"no version", func(t *testing.T, p string) { made(t, p); sql(t, p, "PRAGMA user_version = 0") }, "another version"},
 		{"half of it", func(t *testing.T, p string) {
 			made(t, p)
 			change(t, p, func(b []byte) []byte { return b[:len(b)/2] })

@@ -3,7 +3,6 @@ package rows
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -135,25 +134,11 @@ func mailbox(c *Codec, v *string) {
 	}
 }
 
-// resizedKind is the kind of a semaphore's row that keeps its capacity: programs of earlier releases
-// take it for another kind.
-const resizedKind driver.Kind = "semaphore, resized"
-
-// removedMark stands before the ID of a ticket that Ask has taken out: its holder may have missed the event, and is
-// told by what it reads that it was evicted. Programs of earlier releases find no such ID.
-const removedMark = "!"
-
 // Fields are those of a queue. A Store can have more, which stand in their midst.
 func (q *Queue) Fields(c *Codec, more func()) {
 	Text(c, &q.Name)
-	kind := q.Kind
-	if q.Resized {
-		kind = resizedKind
-	}
-	Text(c, &kind)
-	if q.Kind, q.Resized = kind, kind == resizedKind; q.Resized {
-		q.Kind = driver.Semaphore
-	}
+	Text(c, &q.Kind)
+	Flag(c, &q.Resized)
 	Number(c, &q.Capacity)
 	Number(c, &q.Token)
 	Flag(c, &q.Unclean)
@@ -162,12 +147,8 @@ func (q *Queue) Fields(c *Codec, more func()) {
 	Time(c, &q.Wall)
 	list(c, &q.Followers, mailbox)
 	table(c, &q.Tombstones, func(c *Codec, id *string, b *Tombstone) {
-		marked := *id
-		if b.Removed {
-			marked = removedMark + marked
-		}
-		Text(c, &marked)
-		*id, b.Removed = strings.CutPrefix(marked, removedMark)
+		Text(c, id)
+		Flag(c, &b.Removed)
 		Time(c, &b.End)
 	})
 	var made []Ticket
