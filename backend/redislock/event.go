@@ -24,8 +24,8 @@ import (
 //
 // A stranger who may publish on the server can send them, too, also without a right to a single
 // key. So a grant has a proof, and most others are no more than a reason to ask the server. One that
-// says that another waits is believed: it has the holder hurry, and no more. A grant without a
-// proof, as scripts of earlier releases send it, is a reason to ask as well.
+// says that another waits is believed: it has the holder hurry, and no more. A grant whose
+// proof is false is a reason to ask as well.
 //
 // It runs where the connection is read and waits for nothing.
 func (s *store) hear(message string, receive func(exchange.Event)) {

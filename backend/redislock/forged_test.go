@@ -129,30 +129,3 @@ func TestMessagesOfAStranger(t *testing.T) {
 		t.Errorf("granted as %+v, and then known as %+v, %v", tk, again, err)
 	}
 }
-
-// Promise: a client hears of a grant from scripts of an earlier release, which prove nothing: it
-// asks the server.
-func TestAGrantWithoutAProofIsAskedAbout(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	_, a := session(t, s.URL(), time.Minute)
-	p := redistest.NewProxy(t, s.Addr)
-	d, b := session(t, "redis://"+p.Addr, time.Minute)
-	held := joined(t, a, exclusive("q"), true)
-	w := joined(t, b, exclusive("q"), false)
-	number := numberOf(t, s, "q", w.ID)
-	got := awaiting(t, b, w)
-	p.DropPushes(true)
-	noError(t, a.Leave(t.Context(), held, true))
-	noError(t, d.Ask(t.Context(), "q", w.ID, driver.Revoke)) // an exchange after which the news are lost
-	p.DropPushes(false)
-	publish(t, s, b, number+" 1 i")
-	select {
-	case tk := <-got:
-		if tk.Token <= held.Token {
-			t.Errorf("granted as %+v after %+v", tk, held)
-		}
-	case <-time.After(busy.Bound(30 * time.Second)):
-		t.Error("30 s after the news of a grant, whoever waits has not asked")
-	}
-}

@@ -29,8 +29,7 @@ func FuzzRecord(f *testing.F) {
 }
 
 // Promise: whatever is published to a client, it is heard without harm, and proves nothing unless its sender
-// shows that it knows the ticket. What proves nothing, as scripts of an earlier release send it, is a reason to
-// ask, but that another waits is believed.
+// shows that it knows the ticket. What proves nothing is a reason to ask, but that another waits is believed.
 func FuzzHear(f *testing.F) {
 	const proven = "7 5 i:79b7bbaf1c3e8d4bd6f1"
 	for _, message := range []string{
