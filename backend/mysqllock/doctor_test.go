@@ -34,9 +34,9 @@ func TestDoctor(t *testing.T) {
 	s.Set("read_only", "0")
 	s.Do("ALTER TABLE interlock_cells ENGINE=MyISAM")
 	doctortest.ExamineURL(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
-	s.Do("DROP PROCEDURE interlock_v4_hello; ALTER TABLE interlock_cells ENGINE=InnoDB")
+	s.Do("DROP PROCEDURE interlock_v4_swap; ALTER TABLE interlock_cells ENGINE=InnoDB")
 	d := doctortest.Open(t, s.URL()) // it makes what is missing
-	s.Do("DROP PROCEDURE interlock_v4_hello")
+	s.Do("DROP PROCEDURE interlock_v4_swap")
 	doctortest.Examine(t, t.Context(), d).Has("procedures", driver.Fail, "EXECUTE")
 	s.Kill()
 	doctortest.Examine(t, t.Context(), d).Has("server", driver.Fail, "see that the server runs")

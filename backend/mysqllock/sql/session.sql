@@ -157,9 +157,3 @@ BEGIN
 			WHERE q.no > p_after AND q.no <= p_after + p_many AND q.tickets > 0 AND q.id IS NOT NULL AND (s.id IS NULL OR s.ends <= v_now AND q.since + s.ttl <= v_now)
 		LIMIT {most};
 END;
-
--- Earlier releases look for it.
-CREATE PROCEDURE {p}hello() SQL SECURITY INVOKER
-BEGIN
-	SELECT layout FROM {p}meta WHERE one = 1;
-END;
