@@ -47,7 +47,7 @@ func openStore(ctx context.Context, path string, c config) (*store, error) {
 	_, _ = boot.Write([]byte(clock.Boot))
 	s.boot = boot.Sum64()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.watcher.lifelines = map[string]*folder.Lifeline{}
+	s.watcher.lifelines, s.watcher.suspected = map[string]*folder.Lifeline{}, map[string]bool{}
 	if s.file, err = shareFile(ctx, path, c); err != nil {
 		s.cancel()
 		return nil, err

@@ -15,10 +15,14 @@ import (
 type watcher struct {
 	mu        sync.Mutex
 	lifelines map[string]*folder.Lifeline // by session; nil: none any more
+	suspected map[string]bool             // sessions that have no owner any more, and were looked at
 }
 
 // maxWatched bounds how many sessions one client watches. Heartbeats find out about the others.
 const maxWatched = 256
+
+// maxSuspected bounds how many sessions are remembered that have no owner any more.
+const maxSuspected = 4096
 
 func (w *watcher) cut() {
 	w.mu.Lock()
@@ -29,55 +33,77 @@ func (w *watcher) cut() {
 	w.lifelines = nil
 }
 
-// watch has lifelines to sessions.
+func (w *watcher) needs(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lifelines != nil && w.lifelines[id] == nil && len(w.lifelines) < maxWatched && !w.suspected[id]
+}
+
+// note remembers a lifeline or, with nil, that a session has no owner any more, and reports whether that is new.
+func (w *watcher) note(id string, l *folder.Lifeline) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lifelines == nil || w.suspected[id] || l != nil && w.lifelines[id] != nil {
+		return false
+	}
+	if l != nil {
+		w.lifelines[id] = l
+		return true
+	}
+	delete(w.lifelines, id)
+	if len(w.suspected) >= maxSuspected {
+		clear(w.suspected)
+	}
+	w.suspected[id] = true
+	return true
+}
+
+// watch has lifelines to sessions. The end of each is a reason to look once: the dead may stay in front, a waiter until
+// its turn, and a holder until a fixed end.
 func (s *store) watch(sessions []string) {
+	w := &s.watcher
 	for _, id := range sessions {
-		w := &s.watcher
-		w.mu.Lock()
-		enough := w.lifelines == nil || w.lifelines[id] != nil || len(w.lifelines) >= maxWatched
-		w.mu.Unlock()
-		if enough || s.lives(id) {
+		if !w.needs(id) || s.lives(id) {
 			continue
 		}
 		l, refused := s.file.folder.Lifeline(id)
-		if l == nil {
-			if refused {
-				s.background(func(ctx context.Context) { s.suspect(ctx, id) })
+		if l == nil && !refused {
+			continue
+		}
+		if !w.note(id, l) {
+			if l != nil {
+				_ = l.Close()
 			}
 			continue
 		}
-		w.mu.Lock()
-		if enough = w.lifelines == nil || w.lifelines[id] != nil; !enough {
-			w.lifelines[id] = l
-		}
-		w.mu.Unlock()
-		if enough {
-			_ = l.Close()
-			continue
-		}
 		s.background(func(ctx context.Context) {
-			l.Wait()
-			w.mu.Lock()
-			delete(w.lifelines, id)
-			w.mu.Unlock()
-			_ = l.Close()
+			if l != nil {
+				l.Wait()
+				_ = l.Close()
+				w.note(id, nil)
+			}
 			s.suspect(ctx, id)
 		})
 	}
 }
 
 // suspect has the client look at its waiters when a session is dead whose socket has no owner any more. Its lock may
-// take a moment longer to go.
+// take a moment longer to go. If it does not go, the session may be suspected again.
 func (s *store) suspect(ctx context.Context, id string) {
-	for pause := time.Millisecond; pause < time.Second && ctx.Err() == nil; pause *= 2 {
+	over := false
+	for pause := time.Millisecond; !over && pause < time.Second && ctx.Err() == nil; pause *= 2 {
 		lock, missing := s.file.folder.Dead(id)
 		if lock != nil {
 			lock.Close()
 		}
-		if lock != nil || missing {
-			break
+		if over = lock != nil || missing; !over {
+			_ = backoff.Sleep(ctx, pause)
 		}
-		_ = backoff.Sleep(ctx, pause)
+	}
+	if !over {
+		s.watcher.mu.Lock()
+		delete(s.watcher.suspected, id)
+		s.watcher.mu.Unlock()
 	}
 	s.hear(exchange.Event{Type: exchange.Wake})
 }

@@ -36,6 +36,42 @@ func TestOnlyThoseWhoWaitWatch(t *testing.T) {
 	behind.mustAwait(t, next)
 }
 
+// Promise: a client looks once at a session that has died, also if that stays in front of its waiters: a holder until
+// its fixed end, or a waiter until its turn. Looking whenever it is seen there would keep all others from the file.
+func TestTheDeadInFrontAreLookedAtOnce(t *testing.T) {
+	for name, hold := range map[string]time.Duration{"a holder for a fixed time": time.Hour, "a waiter": 0} {
+		t.Run(name, func(t *testing.T) {
+			d := start(t, newFile(t))
+			if d.store.mailbox.Name == "" {
+				t.Skip("no death is noticed at once on this system")
+			}
+			other := start(t, d.store.file.path)
+			s, dying := begin(t, d), begin(t, other)
+			if hold == 0 {
+				begin(t, other).mustJoin(t, mutex("q"), true)
+			}
+			r := mutex("q")
+			r.Hold = hold
+			dying.mustJoin(t, r, hold > 0)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			next := s.mustJoin(t, mutex("q"), false)
+			go func() { _, _ = s.Await(ctx, next) }()
+			watches(ctx, t, d, 1)
+			dying.dies()
+			for range 3 {
+				s.mustJoin(t, mutex("q"), false)
+			}
+			const enough = 100
+			for before, rests := d.Exchanges(), uint64(0); rests != d.Exchanges(); time.Sleep(50 * time.Millisecond) {
+				if rests = d.Exchanges(); rests > before+enough {
+					t.Fatalf("%d exchanges, and more, behind one that is dead", rests-before)
+				}
+			}
+		})
+	}
+}
+
 // A holder whose fixed end has passed is not told that it was evicted.
 func TestTheEndOfAFixedTimeIsNoEviction(t *testing.T) {
 	d := start(t, newFile(t))
