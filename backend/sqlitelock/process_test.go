@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +96,35 @@ func TestAStoppedWriter(t *testing.T) {
 			noError(t, s.Leave(within(t), held, true))
 			join(t, s, mutex("q"), true)
 		})
+	}
+}
+
+// Promise: an error names the process that keeps the file locked, and not the one that waits for it in front.
+func TestTheErrorNamesWhoIsWaitedFor(t *testing.T) {
+	if !blockersAreKnown {
+		t.Skip("this system does not tell who has locked a file")
+	}
+	path := file(t)
+	s := session(t, open(t, path), time.Hour)
+	waits, writer := newPuppet(t, path), newPuppet(t, path)
+	waits.must("open", "open", time.Hour)
+	writer.stop("stop-in-transaction")
+	waits.send("join", "q")
+	turn := errtest.Must(os.Open(path + "-interlock/turn"))(t)
+	defer turn.Close()
+	for end := within(t); syscall.Flock(int(turn.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil; time.Sleep(time.Millisecond) {
+		noError(t, errors.Join(syscall.Flock(int(turn.Fd()), syscall.LOCK_UN), end.Err()))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := s.Join(&begun{Context: ctx, end: cancel}, mutex("q"))
+	is, not := fmt.Sprintf("process %d", writer.cmd.Process.Pid), fmt.Sprintf("process %d", waits.cmd.Process.Pid)
+	if err == nil || !strings.Contains(err.Error(), is) || strings.Contains(err.Error(), not) {
+		t.Errorf("%v; want %s, and not %s", err, is, not)
+	}
+	writer.resume()
+	if got := waits.answer(); got != "held" {
+		t.Error(got)
 	}
 }
 

@@ -16,6 +16,7 @@ type Holding struct {
 	Waits     bool
 	PID       int // 0 or less: in another container
 	File      trust.ID
+	Start     int64 // its first byte
 }
 
 // Holdings reads who has locked files. The kernel tells of processes that this one can see.
@@ -41,6 +42,7 @@ func holdings(text string) (all []Holding) {
 		}
 		pid, _ := strconv.Atoi(f[4])
 		h := Holding{Kind: f[1], Exclusive: f[3] == "WRITE", Waits: waits, PID: pid}
+		h.Start, _ = strconv.ParseInt(f[6], 10, 64)
 		device, inode, _ := strings.Cut(f[5], ":")
 		device2, inode, _ := strings.Cut(inode, ":")
 		major, _ := strconv.ParseUint(device, 16, 32)

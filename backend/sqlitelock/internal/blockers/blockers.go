@@ -17,7 +17,7 @@ type Blockers struct {
 	who []string
 }
 
-// Of returns the blockers of files, which need not exist yet.
+// Of returns the blockers of files, which need not exist yet. A process that has locked one may wait for a later one.
 func Of(files ...string) *Blockers { return &Blockers{files: files} }
 
 const lookEvery = time.Second

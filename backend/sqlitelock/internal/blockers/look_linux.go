@@ -10,17 +10,22 @@ import (
 	"github.com/interlock-go/interlock/internal/trust"
 )
 
-// look names the processes, but not this one.
+// checkpointing is the byte of the shared memory that a checkpoint of SQLite locks (its wal.c). It stops no writer, and
+// may itself wait for one.
+const checkpointing = 121
+
+// look names the processes, but not this one. One that has locked a file may wait for one that has locked a later file.
 func look(files []string) (who []string) {
-	var inodes []uint64
-	for _, path := range files {
-		if id, err := trust.Identify(path); err == nil {
-			inodes = append(inodes, id.Ino)
+	all := flock.Holdings()
+	for _, path := range slices.Backward(files) {
+		id, err := trust.Identify(path)
+		for _, l := range all {
+			if err == nil && l.File.Ino == id.Ino && l.Exclusive && !l.Waits && l.Start != checkpointing && l.PID > 0 && l.PID != os.Getpid() {
+				who = append(who, process(l.PID))
+			}
 		}
-	}
-	for _, l := range flock.Holdings() {
-		if l.Exclusive && !l.Waits && slices.Contains(inodes, l.File.Ino) && l.PID > 0 && l.PID != os.Getpid() {
-			who = append(who, process(l.PID))
+		if len(who) > 0 {
+			break
 		}
 	}
 	slices.Sort(who)
