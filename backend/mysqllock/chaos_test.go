@@ -126,7 +126,7 @@ func TestServerThatDoesNotWaitForItsBinaryLog(t *testing.T) {
 		}
 		r.ID, r.NoWait = exchange.NewID(), false
 		errtest.Must(b.Join(t.Context(), r))(t)
-		s.Do("CALL interlock_v4_settle('q')")
+		s.Do("CALL interlock_v5_settle('q')")
 		if held := s.Do("SELECT COUNT(*) FROM interlock_tickets t JOIN interlock_queues q ON q.no = t.queue WHERE t.n <= q.granted"); held != "0" {
 			t.Errorf("sync_binlog = 0: %s who wait are granted at once", held)
 		}

@@ -157,7 +157,7 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 	all := errtest.Must(mysqllock.Schema(prefix))(t)
 	park := ""
 	for _, statement := range all {
-		if strings.Contains(statement, "PROCEDURE "+prefix+"v4_park(") {
+		if strings.Contains(statement, "PROCEDURE "+prefix+"v5_park(") {
 			park = statement
 		}
 	}
@@ -165,7 +165,7 @@ func loseNews(t testing.TB, s *mysqltest.Server, prefix string) (resume func()) 
 		t.Fatal("which procedure reads the news?")
 	}
 	replace := func(sql string) {
-		s.Do("DROP PROCEDURE " + prefix + "v4_park;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
+		s.Do("DROP PROCEDURE " + prefix + "v5_park;\nDELIMITER //\n" + strings.ReplaceAll(sql, "CREATE PROCEDURE", "CREATE DEFINER=`app`@`%` PROCEDURE") + "//\n")
 	}
 	replace(strings.Replace(park, "SELECT COUNT(*)", "DELETE FROM "+prefix+"news WHERE channel = p_channel; SELECT COUNT(*)", 1))
 	return func() { replace(park) }

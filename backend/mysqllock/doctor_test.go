@@ -34,9 +34,9 @@ func TestDoctor(t *testing.T) {
 	s.Set("read_only", "0")
 	s.Do("ALTER TABLE interlock_cells ENGINE=MyISAM")
 	doctortest.ExamineURL(t, s.URL()).Has("tables", driver.Fail, "interlock_cells", "InnoDB")
-	s.Do("DROP PROCEDURE interlock_v4_swap; ALTER TABLE interlock_cells ENGINE=InnoDB")
+	s.Do("DROP PROCEDURE interlock_v5_swap; ALTER TABLE interlock_cells ENGINE=InnoDB")
 	d := doctortest.Open(t, s.URL()) // it makes what is missing
-	s.Do("DROP PROCEDURE interlock_v4_swap")
+	s.Do("DROP PROCEDURE interlock_v5_swap")
 	doctortest.Examine(t, t.Context(), d).Has("procedures", driver.Fail, "EXECUTE")
 	s.Kill()
 	doctortest.Examine(t, t.Context(), d).Has("server", driver.Fail, "see that the server runs")
@@ -72,7 +72,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		s.Do("CREATE USER " + user + "@'%' IDENTIFIED BY 'pw'; GRANT " + strings.Join(others, ", ") + " ON locks.* TO " + user + "@'%'")
 		fails(s.URLOf(user, "pw"), user)
 	}
-	for _, right := range []string{"UPDATE ON interlock_queues", "INSERT ON interlock_tickets", "EXECUTE ON PROCEDURE interlock_v4_begin", "EXECUTE ON PROCEDURE interlock_v4_swap"} {
+	for _, right := range []string{"UPDATE ON interlock_queues", "INSERT ON interlock_tickets", "EXECUTE ON PROCEDURE interlock_v5_begin", "EXECUTE ON PROCEDURE interlock_v5_swap"} {
 		s.Do("REVOKE " + right + " FROM few@'%'")
 		fails(s.URLOf("few", "pw"), "few")
 	}

@@ -38,15 +38,6 @@ func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, 
 	if code == joinWaits || code == sqlcode.Busy {
 		s.crowds.add(j.Queue)
 	}
-	if code == sqlcode.Mismatch && j.Retry { // it may stand, and the capacity be another one by now
-		found, err := s.Look(ctx, j.Session, []exchange.Ref{{Queue: j.Queue, ID: j.ID}})
-		if err != nil {
-			return st, err
-		}
-		if found[0].State != exchange.Gone {
-			return found[0], nil
-		}
-	}
 	switch code {
 	case joinHeld:
 		st.State, st.Token = exchange.Held, token

@@ -79,7 +79,7 @@ func nothingCalled(t *testing.T, s *mysqltest.Server) {
 func TestProceduresOfAStranger(t *testing.T) {
 	t.Parallel()
 	all := everyProcedure(t)
-	for name, these := range map[string][]string{"all": all, "some": {"interlock_v4_swap", "INTERLOCK_V4_join"}} {
+	for name, these := range map[string][]string{"all": all, "some": {"interlock_v5_swap", "INTERLOCK_V5_join"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, lazy := range []bool{false, true} { // which calls a procedure on each new connection
@@ -106,8 +106,8 @@ func TestProceduresOfAStranger(t *testing.T) {
 		t.Parallel()
 		s := mysqltest.Start(t)
 		opened(t, s.URL())
-		s.Do("DROP PROCEDURE interlock_v4_swap")
-		stranger(t, s, "interlock_v4_swap")
+		s.Do("DROP PROCEDURE interlock_v5_swap")
+		stranger(t, s, "interlock_v5_swap")
 		nothingCalled(t, s)
 	})
 }

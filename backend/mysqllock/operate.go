@@ -12,10 +12,7 @@ import (
 
 func (s *store) Resize(ctx context.Context, queue string, capacity int64) (unsettled bool, err error) {
 	for err = sqlcode.ErrMore; err == sqlcode.ErrMore; {
-		err = s.staying(ctx, queue, func() (err error) {
-			unsettled, err = s.call(ctx, "CALL {p}resize(?,?)", []byte(queue), capacity)
-			return err
-		})
+		unsettled, err = s.call(ctx, "CALL {p}resize(?,?)", []byte(queue), capacity)
 	}
 	return unsettled, err
 }
@@ -28,10 +25,8 @@ func (s *store) Ask(ctx context.Context, queue, ticket string, what driver.Deman
 }
 
 func (s *store) Raise(ctx context.Context, queue string, floor uint64) error {
-	return s.staying(ctx, queue, func() error {
-		_, err := s.call(ctx, "CALL {p}raise(?,?)", []byte(queue), floor)
-		return err
-	})
+	_, err := s.call(ctx, "CALL {p}raise(?,?)", []byte(queue), floor)
+	return err
 }
 
 func (s *store) Clock(ctx context.Context) (micros int64, err error) {

@@ -23,7 +23,7 @@ func TestTheNumberOfPermitsOverARestart(t *testing.T) {
 	d := opened(t, s.URL())
 	noError(t, d.Resize(t.Context(), "q", 3))
 	noError(t, d.Resize(t.Context(), "q", 4))
-	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v4_tidy(0, 1000000)")
+	s.Do("UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v5_tidy(0, 1000000)")
 	s.Restart()
 	d = opened(t, s.URL())
 	a := errtest.Must(d.Open(t.Context(), driver.SessionOptions{TTL: time.Minute}))(t)

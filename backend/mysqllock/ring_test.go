@@ -93,8 +93,8 @@ func TestAGrantWhoseAnswerIsLost(t *testing.T) {
 	_, two := session(t, s.URL())
 	holder := joined(t, one, mutex("q", 1), true)
 	waiter := joined(t, two, mutex("q", 2), false)
-	s.Do("DROP PROCEDURE interlock_v4_pass;\nDELIMITER //\nCREATE DEFINER=`app`@`%` PROCEDURE interlock_v4_pass(q VARBINARY(512), i BINARY(16), o BINARY(16), c TINYINT, m VARBINARY(64), e BIGINT) " +
-		"SQL SECURITY INVOKER BEGIN CALL interlock_v4_leave(q, i, o, c, 0, m); KILL CONNECTION_ID(); END//\n")
+	s.Do("DROP PROCEDURE interlock_v5_pass;\nDELIMITER //\nCREATE DEFINER=`app`@`%` PROCEDURE interlock_v5_pass(q VARBINARY(512), i BINARY(16), o BINARY(16), c TINYINT, m VARBINARY(64), e BIGINT) " +
+		"SQL SECURITY INVOKER BEGIN CALL interlock_v5_leave(q, i, o, c, 0, m); KILL CONNECTION_ID(); END//\n")
 	granted := make(chan error, 1)
 	go func() {
 		_, err := two.Await(ctx, waiter)

@@ -105,7 +105,7 @@ func TestTakingOutEndsTheSession(t *testing.T) {
 			t.Fatal(held, err)
 		}
 		s.Do("UPDATE interlock_sessions SET ends = ends - 3600000000 WHERE id = UNHEX('" + one.ID + "'); UPDATE interlock_tickets SET since = 0; UPDATE interlock_queues SET since = 0;" +
-			"CALL interlock_v4_settle('" + place + "')")
+			"CALL interlock_v5_settle('" + place + "')")
 		errtest.Must(db.Exec("SET timestamp = UNIX_TIMESTAMP() - 7200"))(t) // as if it had begun then
 		if got, err := one.Renew(t.Context(), []driver.Ticket{held}); !errors.Is(err, driver.ErrSession) {
 			t.Errorf("%s: the renewal says %+v, %v", place, got, err)
@@ -126,7 +126,7 @@ func TestRepeatedJoinOfATicketThatHasEnded(t *testing.T) {
 	if _, err := one.Join(ctx, r); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if code := s.Do("CALL interlock_v4_join('q', UNHEX('" + r.ID + "'), 'mutex', 1, 1, 0, 3600000000, 0, UNHEX('" + one.ID + "'), '', '')"); code[:1] != "0" {
+	if code := s.Do("CALL interlock_v5_join('q', UNHEX('" + r.ID + "'), 'mutex', 1, 1, 0, 3600000000, 0, UNHEX('" + one.ID + "'), '', '')"); code[:1] != "0" {
 		t.Fatalf("the Join that comes late gets %s", code)
 	}
 	s.Do("UPDATE interlock_tickets SET ends = 1")
@@ -182,7 +182,7 @@ func TestTokensOverTheRemovalOfAQueue(t *testing.T) {
 	noError(t, a.Leave(t.Context(), first, true))
 	const ahead = 1 << 40 // as if the clock had been far ahead
 	s.Do("UPDATE interlock_queues SET last = last + 1099511627776, granted = granted + 1099511627776, since = since - 7200000000;" +
-		"CALL interlock_v4_tidy(0, 1000000)")
+		"CALL interlock_v5_tidy(0, 1000000)")
 	if left := s.Do("SELECT COUNT(*) FROM interlock_queues"); left != "0" {
 		t.Fatalf("%s rows of idle queues are kept", left)
 	}

@@ -30,7 +30,7 @@ func TestARunningProgramMakesDroppedTablesAgain(t *testing.T) {
 	tabletest.DroppedTables(t, opened(t, s.URL()), func() { s.Do("DROP DATABASE locks; CREATE DATABASE locks CHARACTER SET utf8mb4") })
 }
 
-const tidies = "UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v4_tidy(0, 1000000)"
+const tidies = "UPDATE interlock_queues SET since = since - 7200000000; CALL interlock_v5_tidy(0, 1000000)"
 
 // Promise: what was left and what was swapped is remembered for long enough, whatever is tidied up meanwhile.
 func TestTidyingForgetsNothingThatIsNeeded(t *testing.T) {

@@ -141,8 +141,8 @@ func TestAnswerToFewerThanGiveUp(t *testing.T) {
 	t.Parallel()
 	server := mysqltest.Start(t)
 	s, o := begunStore(t, server.URL())
-	server.Do(`DROP PROCEDURE interlock_v4_withdraw;
-		CREATE PROCEDURE interlock_v4_withdraw(q VARBINARY(512), ids BLOB, o BINARY(16), clean TINYINT) SQL SECURITY INVOKER SELECT 0, '1', 0;`)
+	server.Do(`DROP PROCEDURE interlock_v5_withdraw;
+		CREATE PROCEDURE interlock_v5_withdraw(q VARBINARY(512), ids BLOB, o BINARY(16), clean TINYINT) SQL SECURITY INVOKER SELECT 0, '1', 0;`)
 	_, _, err := s.Withdraw(t.Context(), o, "q", []string{exchange.NewID(), exchange.NewID()}, true)
 	errtest.Is(t, err, errAnswer)
 }

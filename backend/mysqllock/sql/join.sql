@@ -48,10 +48,8 @@ exchange: BEGIN
 		SELECT session INTO v_holder FROM {p}tickets WHERE id = p_id;
 		ROLLBACK;
 		IF v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id AND queue = v_no) THEN
-			IF v_kind = p_kind AND v_capacity = p_capacity THEN
-				SELECT 2, 0, 0, 0, 0;
-				LEAVE exchange;
-			END IF;
+			SELECT 2, 0, 0, 0, 0;
+			LEAVE exchange;
 		END IF;
 		SELECT -3, 0, 0, 0, 0;
 		LEAVE exchange;
@@ -143,7 +141,8 @@ BEGIN
 	END IF;
 END;
 
--- makes the row of a queue, whose numbers begin above those that it may have had. It is
+-- makes the row of a queue, whose numbers begin above those that it may have had. One that nobody has used for an hour
+-- counts as used now: else tidy might remove it before the caller locks it. It is
 -- a transaction of its own: one that has read something before it has the queue's lock
 -- would go on seeing the tickets that stood then.
 CREATE PROCEDURE {p}make(p_name VARBINARY(512)) SQL SECURITY INVOKER
@@ -151,7 +150,7 @@ BEGIN
 	DECLARE v_floor BIGINT;
 	SELECT floor INTO v_floor FROM {p}meta WHERE one = 1;
 	INSERT INTO {p}queues(name, kind, capacity, last, granted, since) VALUES (p_name, '', 0, v_floor, v_floor, {now})
-		ON DUPLICATE KEY UPDATE name = p_name;
+		ON DUPLICATE KEY UPDATE since = IF(tickets = 0, VALUES(since), since);
 	COMMIT;
 END;
 

@@ -3,41 +3,16 @@ package mysqllock_test
 import (
 	"database/sql"
 	"errors"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/backend/mysqllock"
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 )
-
-// tidiedAfterMake replaces the procedure that makes the row of a queue by one after which another client tidies up at
-// once, as tidy does it: in the middle of each procedure that goes on with that row. That client has found out since
-// when nobody has used the queue just now, or before the row was removed by a third one and made again.
-func tidiedAfterMake(t *testing.T, s *mysqltest.Server, before bool) {
-	t.Helper()
-	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
-	defer db.Close()
-	const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-	for _, statement := range []string{
-		"DROP PROCEDURE interlock_v4_make",
-		`CREATE PROCEDURE interlock_v4_make(p_name VARBINARY(512)) SQL SECURITY INVOKER
-BEGIN
-	DECLARE v_floor BIGINT;
-	SELECT floor INTO v_floor FROM interlock_meta WHERE one = 1;
-	INSERT INTO interlock_queues(name, kind, capacity, last, granted, since) VALUES (p_name, '', 0, v_floor, v_floor, ` + clock + `)
-		ON DUPLICATE KEY UPDATE name = p_name;
-	COMMIT;
-	DELETE FROM interlock_queues WHERE name = p_name AND tickets = 0 AND token_offset = 0 AND watched = 0 AND slow < ` + clock + `
-		AND (` + strconv.FormatBool(before) + ` OR since < ` + clock + ` - 3600000000);
-	COMMIT;
-END`,
-	} {
-		errtest.Must(db.ExecContext(t.Context(), statement))(t)
-	}
-}
 
 // Promise: the row of a queue that nobody has used for an hour may be removed at any moment: a raise, and a
 // number of permits that is set, take effect all the same.
@@ -45,41 +20,34 @@ func TestARowThatIsTidiedBetweenTwoStatements(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	d, a := session(t, s.URL())
-	tidiedAfterMake(t, s, false)
-	idle := func(r driver.Request) {
+	db := errtest.Must(sql.Open("mysql", s.DSN()))(t)
+	defer db.Close()
+	// After the procedure that makes the row of a queue another client tidies up at once: in the middle of each
+	// procedure that goes on with that row.
+	errtest.Must(db.ExecContext(t.Context(), "DROP PROCEDURE interlock_v5_make"))(t)
+	all := errtest.Must(mysqllock.Schema(mysqllock.DefaultTablePrefix))(t)
+	at := slices.IndexFunc(all, func(s string) bool { return strings.Contains(s, "CREATE PROCEDURE interlock_v5_make(") })
+	errtest.Must(db.ExecContext(t.Context(), strings.TrimSuffix(all[at], "END")+`DELETE FROM interlock_queues
+		WHERE name = p_name AND tickets = 0 AND since < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - 3600000000; COMMIT; END`))(t)
+	used := func(r driver.Request) {
 		t.Helper()
 		k := errtest.Must(a.Join(t.Context(), r))(t)
 		noError(t, a.Leave(t.Context(), k, true))
 		s.Do("UPDATE interlock_queues SET since = since - 7200000000")
 	}
 
-	takesEffect(t, d, a, idle)
-}
-
-// takesEffect raises the tokens of a queue, and sets the permits of another one, after it has had each of them used.
-func takesEffect(t *testing.T, d driver.Driver, a *driver.Opened, use func(driver.Request)) {
-	t.Helper()
-	use(mutex("raised", 1))
+	used(mutex("raised", 1))
 	const floor = 1 << 49
 	noError(t, d.Raise(t.Context(), "raised", floor))
 	if k, err := a.Join(t.Context(), mutex("raised", 2)); err != nil || k.Token <= floor {
 		t.Errorf("after a raise to %d: %+v, %v", uint64(floor), k, err)
 	}
 
-	use(driver.Request{ID: newID(3), Queue: "resized", Kind: driver.Semaphore, Units: 1, Capacity: 2})
+	used(driver.Request{ID: newID(3), Queue: "resized", Kind: driver.Semaphore, Units: 1, Capacity: 2})
 	noError(t, d.Resize(t.Context(), "resized", 3))
 	if k, err := permitOf(t, a, 4, "resized", 2); !errors.Is(err, driver.ErrMismatch) {
 		t.Errorf("one of two permits where three were set: %+v, %v", k, err)
 	}
-}
-
-// Promise: the same holds of a row that was removed just before, by one of two clients that tidy up.
-func TestARowThatIsTidiedTwice(t *testing.T) {
-	t.Parallel()
-	s := mysqltest.Start(t)
-	d, a := session(t, s.URL())
-	tidiedAfterMake(t, s, true)
-	takesEffect(t, d, a, func(driver.Request) {})
 }
 
 // Promise: a client that tidies up removes no queue that was used since it has found it idle: its last holder may have
@@ -105,7 +73,7 @@ func TestATidyThatIsLateForgetsNoDeath(t *testing.T) {
 	errtest.Must(tx.ExecContext(t.Context(), "UPDATE interlock_queues SET last = last + 1 WHERE name = 'first'"))(t)
 	tidied := make(chan error, 1)
 	go func() {
-		_, err := db.ExecContext(t.Context(), "CALL interlock_v4_tidy(0, 2000)")
+		_, err := db.ExecContext(t.Context(), "CALL interlock_v5_tidy(0, 2000)")
 		tidied <- err
 	}()
 	busy.Until(t, "the tidy waits for the row of the first queue", func() bool {
