@@ -178,11 +178,7 @@ func (t *Ticket) Fields(c *Codec) {
 	Text(c, &t.Note)
 	Time(c, &t.Since)
 	Flag(c, &t.Held)
-	locked := t.PID != 0
-	Flag(c, &locked)
-	if Number(c, &t.PID); !locked {
-		t.PID = 0
-	}
+	Number(c, &t.PID)
 	Number(c, &t.Token)
 	Flag(c, &t.Inherited)
 	Flag(c, &t.Fixed)
