@@ -56,8 +56,9 @@
 // heartbeat of a client looks who holds in the queues in which it waits. A session that is alive but
 // does not renew loses its tickets by their TTL.
 //
-// A process that is stopped (SIGSTOP) in the middle of a transaction, some tens of microseconds,
-// keeps all others from writing until it continues or dies; their errors name it.
+// A process that is stopped (SIGSTOP) in the middle of a transaction, some tens of microseconds, or while it opens the
+// file keeps all others from writing until it continues or dies, and likewise another program that writes, or waits for
+// readers in a checkpoint. Errors of the driver name it, as interlock doctor does.
 //
 // # Words
 //
