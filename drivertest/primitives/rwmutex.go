@@ -2,53 +2,20 @@ package primitives
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
+	"github.com/interlock-go/interlock/internal/chaos"
 )
 
-// hall counts what is held of one lock, by leases that have not ended.
-type hall struct {
-	mu       sync.Mutex
-	capacity int64
-	inside   map[*interlock.Lease]int64
-}
-
-func (h *hall) enter(l *interlock.Lease, units int64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.inside == nil {
-		h.inside = map[*interlock.Lease]int64{}
-	}
-	h.inside[l] = units
-	used := int64(0)
-	for lease, units := range h.inside {
-		if lease.Err() == nil {
-			used += units
-		}
-	}
-	if used > h.capacity {
-		return fmt.Errorf("%s: %d of %d units are held", l.Name(), used, h.capacity)
-	}
-	return nil
-}
-
-func (h *hall) leave(l *interlock.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.inside, l)
-}
-
 // visit holds the lock for a moment.
-func (h *hall) visit(t *trial, l *interlock.Lock, units int64) error {
+func (t *trial) visit(h *chaos.Hall, l *interlock.Lock, units int64) error {
 	return t.under(l, func(lease *interlock.Lease) error {
-		defer h.leave(lease)
-		err := h.enter(lease, units)
+		defer h.Leave(lease)
+		err := h.Enter(lease, units)
 		time.Sleep(200 * time.Microsecond)
 		return err
 	})
@@ -71,7 +38,7 @@ var _ = rules.Add(rule{Name: "ReadersAndWriters", Says: []string{
 	t.busy(b.RWMutex("m").Writer(), "a writer holds it")
 	t.release(lease)
 
-	h := &hall{capacity: 1 << 30}
+	h := &chaos.Hall{Capacity: 1 << 30}
 	t.Parallel(6, func(i int) error {
 		rw := []*interlock.Client{a, b}[i%2].RWMutex("crowd")
 		for j := range 6 {
@@ -79,7 +46,7 @@ var _ = rules.Add(rule{Name: "ReadersAndWriters", Says: []string{
 			if (i+j)%3 == 0 {
 				lock, units = rw.Writer(), 1<<30
 			}
-			if err := h.visit(t, lock, units); err != nil {
+			if err := t.visit(h, lock, units); err != nil {
 				return err
 			}
 		}
@@ -161,11 +128,11 @@ var _ = rules.Add(rule{Name: "Permits", Says: []string{
 	t.release(all)
 	t.Is(suite.Err(sem(a, 6).Acquire(t.Ctx)), interlock.ErrInvalid, "six permits of five")
 
-	h := &hall{capacity: 5}
+	h := &chaos.Hall{Capacity: 5}
 	t.Parallel(6, func(i int) error {
 		for range 6 {
 			n := 1 + rand.Int64N(5)
-			if err := h.visit(t, sem([]*interlock.Client{a, b, c}[i%3], n), n); err != nil {
+			if err := t.visit(h, sem([]*interlock.Client{a, b, c}[i%3], n), n); err != nil {
 				return err
 			}
 		}
