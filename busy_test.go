@@ -15,7 +15,7 @@ import (
 func TestABusyLockSaysWhoHoldsIt(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
-		a, b := join(t, w, interlock.Owner("host1:1")), join(t, w)
+		a, b := join(t, w, interlock.Owner("host1:1"), interlock.Prefix("app/")), join(t, w, interlock.Prefix("app/"))
 		first := acquire(t, a.Semaphore("imports", 2, interlock.Note("line 1\nline 2")))
 		second := acquire(t, a.Semaphore("imports", 2))
 		want := "interlock: acquire imports: busy: held by host1:1 since " + time.Now().Local().Format(time.DateTime) + ` ("line 1\nline 2") and 1 more`
@@ -34,9 +34,7 @@ func TestABusyLockSaysWhoHoldsIt(t *testing.T) {
 				t.Errorf("%s: %v\nwant %s", name, err, want)
 			}
 		}
-		if _, err := b.Semaphore("imports", 2).TryAcquire(ctx); !errors.Is(err, interlock.ErrBusy) || strings.Contains(err.Error(), "host1") {
-			t.Errorf("without NameHolders: %v", err)
-		}
+		equal(t, errOf(b.Semaphore("imports", 2).TryAcquire(ctx)).Error(), "interlock: acquire imports: busy", "without NameHolders")
 		ok(t, errors.Join(first.Release(), second.Release()))
 	})
 }
@@ -44,15 +42,13 @@ func TestABusyLockSaysWhoHoldsIt(t *testing.T) {
 // Promise: where the backend does not say who holds, a busy lock is busy, half a second later at most.
 func TestABusyLockIsBusyWhenTheHolderIsNotKnown(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+		a, b := pair(t)
 		lease := acquire(t, a.Mutex("m"))
 		hung := b.faults().Before("Follow", 0).Hang()
 		began := time.Now()
 		_, err := b.Mutex("m", interlock.NameHolders()).TryAcquire(ctx)
-		if took := time.Since(began); !errors.Is(err, interlock.ErrBusy) || took > time.Second {
-			t.Errorf("%v after %v", err, took)
-		}
+		took := time.Since(began)
+		failIf(t, !errors.Is(err, interlock.ErrBusy) || took > time.Second, "%v after %v", err, took)
 		b.faults().Clear()
 		hung.Deliver()
 		ok(t, lease.Release())
@@ -62,14 +58,11 @@ func TestABusyLockIsBusyWhenTheHolderIsNotKnown(t *testing.T) {
 // Promise: what passes is worth another try; what the next try would bring again, and an error of the work, is not.
 func TestWhatPassesIsRetryable(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+		a, b := pair(t)
 		lease := acquire(t, a.Mutex("m"))
 		do := func(l *interlock.Lock) error { return l.Do(ctx, func(context.Context) error { return nil }) }
 		check := func(what string, err error, want bool) {
-			if err == nil || interlock.Retryable(err) != want {
-				t.Errorf("%s: %v, want it retryable: %v", what, err, want)
-			}
+			failIf(t, err == nil || interlock.Retryable(err) != want, "%s: %v, want it retryable: %v", what, err, want)
 		}
 		check("busy", do(b.Mutex("m", interlock.Wait(0))), true)
 		check("another kind", do(b.RWMutex("m", interlock.Wait(0)).Reader()), false)
@@ -92,9 +85,8 @@ func TestAnOwnerIsQuotedInErrors(t *testing.T) {
 		lease := acquire(t, join(t, w, interlock.Owner("a\x1b[31m")).Mutex("m"))
 		b := join(t, w)
 		for _, l := range []*interlock.Lock{b.RWMutex("m").Reader(), b.Mutex("m", interlock.NameHolders())} {
-			if _, err := l.TryAcquire(ctx); err == nil || strings.Contains(err.Error(), "\x1b") || !strings.Contains(err.Error(), `\x1b[31m`) {
-				t.Errorf("%q", err)
-			}
+			_, err := l.TryAcquire(ctx)
+			failIf(t, err == nil || strings.Contains(err.Error(), "\x1b") || !strings.Contains(err.Error(), `\x1b[31m`), "%q", err)
 		}
 		ok(t, lease.Release())
 	})

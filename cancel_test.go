@@ -43,19 +43,12 @@ func TestAContextThatHasEndedNeverAcquires(t *testing.T) {
 	}))
 }
 
-// waitsBehind has l, of a's, held, and theirs wait behind it until it is cancelled.
-func waitsBehind(t *testing.T, a member, name string, l, theirs *interlock.Lock) (holder *interlock.Lease, waits <-chan result, cancel func()) {
-	t.Helper()
-	if name == "reader" {
-		l = a.RWMutex("reader").Writer()
+// rival is what keeps out a lock of that kind: of a reader it is the writer.
+func rival(m member, kind string) *interlock.Lock {
+	if kind == "reader" {
+		return m.RWMutex(kind).Writer()
 	}
-	holder = acquire(t, l)
-	waiting, cancel := context.WithCancel(ctx)
-	waits = async(waiting, theirs)
-	if r, done := got(waits); done {
-		t.Fatalf("%s: does not wait: %+v", name, r)
-	}
-	return holder, waits, cancel
+	return kinds(m.Client)[kind]
 }
 
 // Whoever gives up has left the line when Acquire returns: nobody is refused because of it, and no list shows
@@ -64,8 +57,11 @@ func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		simulated(t, both(func(t *testing.T, a, b member) {
 			locks := kinds(b.Client)
-			for name, l := range kinds(a.Client) {
-				holder, waits, cancel := waitsBehind(t, a, name, l, locks[name])
+			for name := range locks {
+				holder := acquire(t, rival(a, name))
+				waiting, cancel := context.WithCancel(ctx)
+				waits := async(waiting, locks[name])
+				notYet(t, waits, name+" does not wait")
 				hung := b.faults().Before("Leave", 1).Hang()
 				began := time.Now()
 				cancel()
@@ -79,14 +75,12 @@ func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 					r = <-waits
 				}
 				wantErr(t, r.err, context.Canceled)
-				if took := r.at.Sub(began); away != (took > 0) || took > time.Second {
-					t.Errorf("%s: Acquire returns after %v, with the backend away: %v", name, took, away)
-				}
+				took := r.at.Sub(began)
+				failIf(t, away != (took > 0) || took > time.Second, "%s: Acquire returns after %v, with the backend away: %v", name, took, away)
 				if !away {
 					for q, err := range a.Admin().Queues(ctx, "") {
-						if ok(t, err); q.Name == locks[name].Name() && len(q.Holders)+len(q.Waiters) != 1 {
-							t.Errorf("%s: beside the holder are %+v", name, q.Waiters)
-						}
+						ok(t, err)
+						failIf(t, q.Name == locks[name].Name() && len(q.Holders)+len(q.Waiters) != 1, "%s: beside the holder are %+v", name, q.Waiters)
 					}
 				}
 				hung.Deliver()
@@ -102,26 +96,18 @@ func TestWhoGivesUpHasLeftWhenAcquireReturns(t *testing.T) {
 // stands afterwards, and the next one gets the lock.
 func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 	for _, method := range []string{"Join", "Await"} {
-		for _, when := range []string{"before", "after"} {
+		for when, at := range sides {
 			for _, late := range []string{"delivered", "lost"} {
 				simulatedAs(t, method+" "+when+" "+late, both(func(t *testing.T, a, b member) {
 					for name, l := range kinds(a.Client) {
-						other := kinds(b.Client)[name]
-						if name == "reader" {
-							other = b.RWMutex(name).Writer()
-						}
+						other := rival(b, name)
 						var holder *interlock.Lease
 						if method == "Await" {
 							holder = acquire(t, other)
 						}
-						point := a.faults().Before(method, 1)
-						if when == "after" {
-							point = a.faults().After(method, 1)
-						}
-						hung := point.Hang()
+						hung := at(a.faults(), method, 1).Hang()
 						waiting, cancel := context.WithCancel(ctx)
 						waits := async(waiting, l)
-						synctest.Wait()
 						if holder != nil {
 							ok(t, holder.Release())
 						}
@@ -143,42 +129,16 @@ func TestAnAcquireCanBeCancelledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// A grant that was under way when the context ended is given back.
-func TestAGrantThatRacedWithACancellationIsGivenBack(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		for name, l := range kinds(a.Client) {
-			hung := a.faults().After("Join", 1).Stick()
-			waiting, cancel := context.WithCancel(ctx)
-			waits := async(waiting, l)
-			<-hung.Reached()
-			cancel()
-			hung.Deliver()
-			wantErr(t, (<-waits).err, context.Canceled)
-			began := time.Now()
-			next := acquire(t, kinds(b.Client)[name])
-			if d := time.Since(began); d > 0 {
-				t.Errorf("%s: given back after %v", name, d)
-			}
-			ok(t, next.Release())
-		}
-		time.Sleep(2 * ttl) // what is sticky
-	}))
-}
-
 // A driver of a line that gives up passes its place at the backend on to the
 // goroutine behind it, before clients that came later.
 func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b, c := join(t, w), join(t, w), join(t, w)
+		a, b, c := trio(t)
 		holder := acquire(t, c.Mutex("m"))
 		first, cancel := context.WithCancel(ctx)
 		drives := async(first, a.Mutex("m"))
-		synctest.Wait()
 		behind := async(ctx, a.Mutex("m"))
-		synctest.Wait()
 		remote := async(ctx, b.Mutex("m"))
-		synctest.Wait()
 		cancel()
 		wantErr(t, (<-drives).err, context.Canceled)
 		synctest.Wait()
@@ -194,20 +154,13 @@ func TestACancelledDriverPassesItsPlaceOn(t *testing.T) {
 func TestTryAcquireMakesOneBoundedTry(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		for name, l := range kinds(a.Client) {
-			other := kinds(b.Client)[name]
-			if name == "reader" {
-				other = b.RWMutex(name).Writer()
-			}
-			holder := acquire(t, other)
+			holder := acquire(t, rival(b, name))
 			began, exchanges := time.Now(), a.Admin().Exchanges()
 			wantErr(t, errOf(l.TryAcquire(ctx)), interlock.ErrBusy)
 			wantErr(t, errOf(l.With(interlock.Wait(0)).Acquire(ctx)), interlock.ErrBusy)
-			if d := time.Since(began); d != 0 {
-				t.Errorf("%s: busy after %v", name, d)
-			}
-			if n := a.Admin().Exchanges() - exchanges; n > 2 {
-				t.Errorf("%s: %d exchanges for two tries", name, n)
-			}
+			equal(t, time.Since(began), 0, "%s: busy after", name)
+			n := a.Admin().Exchanges() - exchanges
+			failIf(t, n > 2, "%s: %d exchanges for two tries", name, n)
 			ok(t, holder.Release())
 		}
 		a.faults().Before("Join", 0).Fail()
@@ -227,7 +180,6 @@ func TestTryAcquireDoesNotWaitInTheProcess(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		holder := acquire(t, b.RWMutex("rw").Writer())
 		waits := async(ctx, a.RWMutex("rw").Reader())
-		synctest.Wait()
 		wantErr(t, errOf(a.RWMutex("rw").Reader().TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, holder.Release())
 		r := served(t, waits)
@@ -241,9 +193,7 @@ func TestWaitBoundsTheWaitAlone(t *testing.T) {
 		holder := acquire(t, a.Mutex("m"))
 		began := time.Now()
 		wantErr(t, errOf(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)), interlock.ErrBusy)
-		if d := time.Since(began); d != time.Second {
-			t.Errorf("busy after %v", d)
-		}
+		equal(t, time.Since(began), time.Second, "busy after")
 		ok(t, holder.Release())
 		ok(t, b.Mutex("m", interlock.Wait(time.Second)).Do(ctx, func(held context.Context) error {
 			time.Sleep(time.Minute)
@@ -257,8 +207,7 @@ func TestWaitBoundsTheWaitAlone(t *testing.T) {
 func TestAcquireGoesOnUntilItsContextEnds(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		a.faults().Before("Join", 0).Fail()
-		bounded, cancel := context.WithTimeout(ctx, time.Hour)
-		defer cancel()
+		bounded := lasting(t, time.Hour)
 		err := errOf(a.Mutex("m").Acquire(bounded))
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, memlock.ErrFailed)
@@ -275,9 +224,7 @@ func TestOpenFailsAtOnce(t *testing.T) {
 		d.Faults().Cut()
 		began := time.Now()
 		wantErr(t, errOf(interlock.New(ctx, d)), memlock.ErrCut)
-		if d := time.Since(began); d != 0 {
-			t.Errorf("failed after %v", d)
-		}
+		equal(t, time.Since(began), 0, "failed after")
 		d.Faults().Heal()
 		d.Faults().Before("Open", 1).Hang()
 		wantErr(t, errOf(interlock.New(ctx, d)), context.DeadlineExceeded)
@@ -293,16 +240,11 @@ func TestATryThatGivesUpLeavesNoTryToTheNext(t *testing.T) {
 		holder := acquire(t, b.Mutex("m"))
 		join := a.faults().Before("Join", 1).Hang()
 		trying, cancel := context.WithCancel(ctx)
-		tries := make(chan error, 1)
-		go func() {
-			_, err := a.Mutex("m").TryAcquire(trying)
-			tries <- err
-		}()
+		tries := begun(trying, a.Mutex("m").TryAcquire)
 		<-join.Reached()
 		behind := async(ctx, a.Mutex("m"))
-		synctest.Wait()
 		cancel()
-		wantErr(t, <-tries, context.Canceled)
+		wantErr(t, (<-tries).err, context.Canceled)
 		notYet(t, behind, "it does not wait")
 		join.Lose()
 		ok(t, holder.Release())

@@ -5,83 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	"github.com/interlock-go/interlock/internal/chaos"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// hall counts what is held of one lock, by leases that have not ended.
-type hall struct {
-	mu       sync.Mutex
-	capacity int64
-	inside   map[*interlock.Lease]int64
-	grants   int
-}
-
-func (h *hall) enter(t *testing.T, l *interlock.Lease, units int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.grants++
-	h.inside[l] = units
-	used := int64(0)
-	for lease, units := range h.inside {
-		if lease.Err() == nil {
-			used += units
-		}
-	}
-	if used > h.capacity {
-		t.Errorf("%s: %d of %d units are held", l.Name(), used, h.capacity)
-	}
-}
-
-func (h *hall) leave(l *interlock.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.inside, l)
-}
-
-// Everything at once: all kinds of locks, cancelled waits, tries, work that is
-// longer than its lease may last, downgrades, and calls that fail, hang, come
-// late or are cut off. Capacities are never exceeded, and afterwards everything
-// goes on.
+// Everything at once: all kinds of locks of several backends, alone and by All in random orders, cancelled waits, tries,
+// work that is longer than its lease may last, downgrades, and calls that fail, hang, come late or are cut off.
+// Capacities are never exceeded, and afterwards everything goes on.
 func TestChaos(t *testing.T) {
-	seeds := 60
+	seeds := 50
 	if testing.Short() {
 		seeds = 15
 	}
 	for seed := range seeds {
-		simulatedAs(t, fmt.Sprint(seed), func(t *testing.T) { chaos(t, uint64(seed)) })
+		simulatedAs(t, fmt.Sprint(seed), func(t *testing.T) { everything(t, uint64(seed)) })
 	}
 }
 
-func chaos(t *testing.T, seed uint64) {
-	w := memlock.NewWorld()
-	const clients, workers, rounds, ttl = 4, 6, 12, 3 * time.Second
-	const all = int64(1) << 30
-	halls := map[string]*hall{
-		"mutex": {capacity: 1}, "rw": {capacity: all}, "permits": {capacity: 5}, "strict": {capacity: 1},
-		"election": {capacity: 1}, "hold": {capacity: 1},
-	}
-	for _, h := range halls {
-		h.inside = map[*interlock.Lease]int64{}
+func everything(t *testing.T, seed uint64) {
+	const backends, processes, workers, rounds, ttl = 3, 3, 7, 10, 3 * time.Second
+	const whole = int64(1) << 30
+	var worlds [backends]*memlock.World
+	var halls [backends]map[string]*chaos.Hall
+	for i := range backends {
+		worlds[i], halls[i] = memlock.NewWorld(), map[string]*chaos.Hall{}
+		for name, capacity := range map[string]int64{"mutex": 1, "rw": whole, "permits": 5, "strict": 1, "election": 1, "hold": 1} {
+			halls[i][name] = &chaos.Hall{Capacity: capacity}
+		}
 	}
 	lock := func(r *rand.Rand, c *interlock.Client) (l *interlock.Lock, units int64) {
-		sides := func() []interlock.Option {
-			return [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.ReportDeath()}}[r.IntN(4)]
-		}
+		sides := c.RWMutex("rw", [][]interlock.Option{nil, {interlock.StrictOrder()}, {interlock.Sticky()}, {interlock.ReportDeath()}}[r.IntN(4)]...)
 		switch r.IntN(9) {
 		case 0, 1:
 			return c.Mutex("mutex"), 1
 		case 2:
 			return c.Mutex("mutex", interlock.Sticky()), 1
 		case 3:
-			return c.RWMutex("rw", sides()...).Reader(), 1
+			return sides.Reader(), 1
 		case 4:
-			return c.RWMutex("rw", sides()...).Writer(), all
+			return sides.Writer(), whole
 		case 5:
 			n := 1 + r.Int64N(5)
 			return c.Semaphore("permits", 5, interlock.Weight(n)), n
@@ -95,15 +65,29 @@ func chaos(t *testing.T, seed uint64) {
 
 	var members []member
 	var wg sync.WaitGroup
-	for i := range clients {
-		m := join(t, w, interlock.TTL(ttl))
-		members = append(members, m)
+	for p := range processes {
+		for i := range backends {
+			members = append(members, join(t, worlds[i], interlock.TTL(ttl)))
+		}
+		clients := members[p*backends:]
 		for j := range workers {
-			r := rand.New(rand.NewPCG(seed, uint64(i*workers+j)))
+			r := rand.New(rand.NewPCG(seed, uint64(p*workers+j)))
 			wg.Go(func() {
 				for range rounds {
-					l, units := lock(r, m.Client)
-					h := halls[l.Name()]
+					var locks []*interlock.Lock
+					var inside []*chaos.Hall
+					var units []int64
+					for range 1 + r.IntN(3)*r.IntN(2) {
+						i := r.IntN(backends)
+						l, n := lock(r, clients[i].Client)
+						if h := halls[i][l.Name()]; !slices.Contains(inside, h) {
+							locks, inside, units = append(locks, l), append(inside, h), append(units, n)
+						}
+					}
+					l := locks[0]
+					if len(locks) > 1 {
+						l = interlock.All(locks...)
+					}
 					waiting, cancel := ctx, context.CancelFunc(func() {})
 					if r.IntN(3) == 0 {
 						waiting, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(500))*time.Millisecond)
@@ -115,24 +99,35 @@ func chaos(t *testing.T, seed uint64) {
 					lease, err := acquire(waiting)
 					cancel()
 					if err != nil {
-						if errors.Is(err, interlock.ErrMismatch) || errors.Is(err, interlock.ErrInvalid) {
-							t.Error(err)
+						for _, wrong := range []error{interlock.ErrMismatch, interlock.ErrInvalid, interlock.ErrLost, interlock.ErrDeadlock} {
+							failIf(t, errors.Is(err, wrong), "%v", err)
 						}
 						continue
 					}
-					h.enter(t, lease, units)
-					if units == all && r.IntN(2) == 0 {
-						h.leave(lease)
-						_ = lease.Downgrade(ctx)
-						h.enter(t, lease, 1)
+					for i, p := range lease.Parts() {
+						errtest.Is(t, inside[i].Enter(p, units[i]), nil)
+						if units[i] == whole && r.IntN(2) == 0 {
+							inside[i].Leave(p)
+							_ = p.Downgrade(ctx)
+							errtest.Is(t, inside[i].Enter(p, 1), nil)
+						}
 					}
 					work := time.Duration(r.IntN(100)) * time.Millisecond
 					if r.IntN(20) == 0 {
 						work = time.Duration(r.IntN(8000)) * time.Millisecond
 					}
-					time.Sleep(work)
-					h.leave(lease)
-					_ = lease.Release()
+					held, free := lease.Bind(ctx)
+					select {
+					case <-held.Done():
+						failIf(t, lease.Err() == nil, "the context has ended, and the lease has not")
+					case <-time.After(work):
+					}
+					for i, p := range lease.Parts() {
+						inside[i].Leave(p)
+					}
+					err = lease.Release()
+					failIf(t, err != nil && !errors.Is(err, interlock.ErrLost) && !strings.Contains(l.Name(), "hold"), "%v", err) // that may be given up
+					free()
 				}
 			})
 		}
@@ -146,12 +141,10 @@ func chaos(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 999))
 	methods := []string{"", "", "Join", "Leave", "Renew", "Keep", "Shrink", "Await"}
 	for began := time.Now(); !ended(done) && time.Since(began) < time.Minute; {
-		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
-		f := members[r.IntN(clients)].faults()
-		point := f.Before(methods[r.IntN(len(methods))], 1)
-		if r.IntN(2) == 0 {
-			point = f.After(methods[r.IntN(len(methods))], 1)
-		}
+		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
+		f := members[r.IntN(len(members))].faults()
+		at := []func(*memlock.Faults, string, int) memlock.Point{(*memlock.Faults).Before, (*memlock.Faults).After}[r.IntN(2)]
+		point := at(f, methods[r.IntN(len(methods))], 1+r.IntN(2))
 		later := time.Duration(r.IntN(10_000)) * time.Millisecond
 		switch r.IntN(4) {
 		case 0:
@@ -171,21 +164,21 @@ func chaos(t *testing.T, seed uint64) {
 		m.faults().Heal()
 	}
 	<-done
-	for name, h := range halls {
-		if h.grants < 5 {
-			t.Errorf("%s: %d grants", name, h.grants)
-		}
-	}
-	time.Sleep(5 * ttl)
+	time.Sleep(10 * ttl)
 	nothingLeft(t, members...)
-	for name := range halls {
-		l := map[string]*interlock.Lock{
-			"rw": members[0].RWMutex(name).Writer(), "permits": members[0].Semaphore(name, 5, interlock.Weight(5)),
-			"election": members[0].Election(name).Candidate(""),
-		}[name]
-		if l == nil {
-			l = members[0].Mutex(name)
+	grants := 0
+	for i := range backends {
+		for name, h := range halls[i] {
+			grants += h.Grants()
+			l := map[string]*interlock.Lock{
+				"rw": members[i].RWMutex(name).Writer(), "permits": members[i].Semaphore(name, 5, interlock.Weight(5)),
+				"election": members[i].Election(name).Candidate(""),
+			}[name]
+			if l == nil {
+				l = members[i].Mutex(name)
+			}
+			ok(t, errtest.Must(l.TryAcquire(ctx))(t).Release())
 		}
-		ok(t, errtest.Must(l.TryAcquire(ctx))(t).Release())
 	}
+	failIf(t, grants < processes*workers*3, "%d grants", grants)
 }

@@ -2,6 +2,7 @@ package interlock_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,8 +21,7 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 				continue
 			}
 			lease := acquire(t, l)
-			bound, cancel := lease.Bind(ctx)
-			defer cancel()
+			bound := bind(t, lease)
 			defer func() { wantErr(t, context.Cause(bound), interlock.ErrClosed) }()
 			leases = append(leases, lease)
 		}
@@ -48,47 +48,29 @@ func TestCloseEndsEveryWait(t *testing.T) {
 		a, b := pair(t)
 		var waits []<-chan result
 		for name, l := range kinds(a.Client) {
-			acquire(t, kinds(b.Client)[name].With())
-			if name == "reader" {
-				l = a.RWMutex("reader").Writer()
-			}
+			acquire(t, rival(b, name))
 			waits = append(waits, async(ctx, l), async(ctx, l), async(ctx, l))
 		}
-		others := make(chan error, 6)
-		go func() { others <- a.Latch("l").Wait(ctx) }()
-		go func() { ok(t, a.Barrier("b").Set(ctx)); others <- a.Barrier("b").Wait(ctx) }()
-		go func() { _, err := a.DoubleBarrier("d", 2).Enter(ctx); others <- err }()
-		go func() {
-			for _, err := range interlock.NewValue[int](a.Client, "v").Watch(ctx) {
-				if err != nil {
-					others <- err
-				}
-			}
-		}()
-		go func() {
-			for _, err := range a.Admin().Follow(ctx, "f") {
-				if err != nil {
-					others <- err
-				}
-			}
-		}()
-		go func() {
-			for _, err := range a.Election("e").Observe(ctx) {
-				if err != nil {
-					others <- err
-				}
-			}
-		}()
-		synctest.Wait()
+		ok(t, a.Barrier("b").Set(ctx))
+		others := []<-chan error{
+			does(func() error { return a.Latch("l").Wait(ctx) }),
+			does(func() error { return a.Barrier("b").Wait(ctx) }),
+			does(func() error { return errOf(a.DoubleBarrier("d", 2).Enter(ctx)) }),
+			does(func() error { return endOf(interlock.NewValue[int](a.Client, "v").Watch(ctx)) }),
+			does(func() error { return endOf(a.Admin().Follow(ctx, "f")) }),
+			does(func() error { return endOf(a.Election("e").Observe(ctx)) }),
+			does(func() error { return a.Election("e").Lead(ctx, "a", untilDone) }),
+		}
 		began := time.Now()
 		ok(t, a.Close())
 		within(t, began, time.Millisecond, "closed after")
 		for _, w := range waits {
 			wantErr(t, (<-w).err, interlock.ErrClosed)
 		}
-		for range cap(others) {
-			wantErr(t, <-others, interlock.ErrClosed)
+		for _, c := range others {
+			wantErr(t, <-c, interlock.ErrClosed)
 		}
+		wantErr(t, a.Election("e").Lead(ctx, "a", nil), interlock.ErrClosed)
 	})
 }
 
@@ -98,16 +80,7 @@ func TestCloseEndsTheWaitBehindARunningFunction(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, _ := pair(t)
 		for _, l := range []*interlock.Lock{a.Mutex("m"), a.RWMutex("rw").Writer()} {
-			inside, leave := make(chan struct{}), make(chan struct{})
-			go func() {
-				_ = l.Do(ctx, func(context.Context) error {
-					close(inside)
-					<-leave
-					return nil
-				})
-			}()
-			<-inside
-			defer close(leave)
+			defer close(a.stubborn(l).end)
 		}
 		waits := []<-chan result{async(ctx, a.Mutex("m")), async(ctx, a.Mutex("m")), async(ctx, a.RWMutex("rw").Writer())}
 		synctest.Wait()
@@ -127,34 +100,22 @@ func TestCloseWaitsForRunningFunctions(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		began := time.Now()
-		done := make(chan error, 1)
-		go func() {
-			done <- a.Mutex("m", interlock.ReportDeath()).Do(ctx, func(held context.Context) error {
+		done := does(func() error {
+			return a.Mutex("m", interlock.ReportDeath()).Do(ctx, func(held context.Context) error {
 				<-held.Done()
 				wantErr(t, context.Cause(held), interlock.ErrClosed)
 				lease, holds := a.Mutex("m").Held(held)
-				if !holds {
-					t.Error("the function does not hold the lock while Close waits for it")
-					return nil
-				}
-				late, cancel := lease.Bind(ctx)
-				defer cancel()
-				wantErr(t, context.Cause(late), interlock.ErrClosed)
+				fatalIf(t, !holds, "the function does not hold the lock while Close waits for it")
+				wantErr(t, context.Cause(bind(t, lease)), interlock.ErrClosed)
 				time.Sleep(5 * time.Second)
-				ok(t, lease.Err())
-				return nil
+				return lease.Err()
 			})
-		}()
-		synctest.Wait()
+		})
 		next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
 		ok(t, a.Close())
-		if d := time.Since(began); d != 5*time.Second {
-			t.Errorf("closed after %v", d)
-		}
+		equal(t, time.Since(began), 5*time.Second, "closed after")
 		ok(t, <-done)
-		r := served(t, next)
-		inherits(t, r.lease, false)
-		ok(t, r.lease.Release())
+		inherited(t, next, false)
 	})
 }
 
@@ -164,22 +125,12 @@ func TestCloseWaitsNoLongerThanTheLeaseLasts(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		began := time.Now()
-		release := make(chan struct{})
-		done := make(chan error, 1)
-		go func() {
-			done <- a.Mutex("m", interlock.ReportDeath()).Do(ctx, func(context.Context) error { <-release; return nil })
-		}()
-		synctest.Wait()
+		work := a.stubborn(a.Mutex("m", interlock.ReportDeath()))
 		next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
 		ok(t, a.Close())
-		if d := time.Since(began); d < ttl/2 || d > ttl {
-			t.Errorf("closed after %v", d)
-		}
-		r := served(t, next)
-		inherits(t, r.lease, true)
-		close(release)
-		wantErr(t, <-done, interlock.ErrLost)
-		ok(t, r.lease.Release())
+		took(t, time.Since(began), ttl/2, ttl, "closed after")
+		inherited(t, next, true)
+		work.stop(t)
 	})
 }
 
@@ -189,26 +140,19 @@ func TestCloseWaitsForAnEvictedFunction(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		running := false
-		done := make(chan error, 1)
-		id := make(chan string, 1)
-		go func() {
-			done <- a.Mutex("m").Do(ctx, func(held context.Context) error {
+		done := does(func() error {
+			return a.Mutex("m").Do(ctx, func(context.Context) error {
 				running = true
-				defer func() { running = false }()
-				lease, _ := a.Mutex("m").Held(held)
-				id <- lease.ID()
 				time.Sleep(5 * time.Second)
+				running = false
 				return nil
 			})
-		}()
-		ok(t, b.Admin().Evict(ctx, "m", <-id, false))
+		})
+		evict(t, b, "m", false)
 		next := async(ctx, b.Mutex("m"))
-		synctest.Wait()
 		go a.Close()
 		r := served(t, next)
-		if running {
-			t.Error("two at work")
-		}
+		failIf(t, running, "two at work")
 		wantErr(t, <-done, interlock.ErrEvicted)
 		ok(t, r.lease.Release())
 	})
@@ -239,19 +183,13 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 			began := time.Now()
 			err := a.Close()
 			within(t, began, 2*ttl, "closed after")
-			if r := <-joining; r.err == nil && r.lease.Err() == nil {
-				t.Error("held after Close")
+			if r := <-joining; r.err == nil {
+				leases = append(leases, r.lease)
 			}
 			for _, lease := range leases {
-				if lease.Err() == nil {
-					t.Error("held after Close")
-				}
+				failIf(t, lease.Err() == nil, "held after Close")
 			}
-			if name == "hangs" || name == "fails" || name == "is cut" {
-				if err == nil {
-					t.Error("Close reports no error")
-				}
-			}
+			failIf(t, err == nil && name != "expires" && name != "sticks", "Close reports no error")
 			time.Sleep(2 * ttl)
 			nothingLeft(t, b)
 		})
@@ -260,16 +198,13 @@ func TestCloseEndsThoughTheBackendHangs(t *testing.T) {
 
 // A connection that was cut since it was used last costs Close a try, and is no error.
 func TestCloseTriesAgain(t *testing.T) {
-	for name, cut := range map[string]func(f *memlock.Faults, k int){
-		"before": func(f *memlock.Faults, k int) { f.Before("Close", k).Fail() },
-		"after":  func(f *memlock.Faults, k int) { f.After("Close", k).Fail() },
-	} {
+	for name, at := range sides {
 		simulatedAs(t, name, func(t *testing.T) {
 			d := memlock.NewWorld().Driver()
 			a := errtest.Must(interlock.New(ctx, d))(t)
 			ok(t, acquire(t, a.Mutex("m")).Release())
 			for k := range 3 {
-				cut(d.Faults(), k+1)
+				at(d.Faults(), "Close", k+1).Fail()
 			}
 			ok(t, a.Close())
 		})
@@ -283,11 +218,9 @@ func TestCloseWithEverythingInFlight(t *testing.T) {
 		judge := &referee{t: t}
 		for round := range 30 {
 			a := join(t, w)
-			ends := make(chan struct{})
-			const workers = 20
-			for i := range workers {
-				go func() {
-					defer func() { ends <- struct{}{} }()
+			var workers sync.WaitGroup
+			for i := range 20 {
+				workers.Go(func() {
 					for name, l := range kinds(a.Client) {
 						if name == "hold" {
 							continue
@@ -296,23 +229,18 @@ func TestCloseWithEverythingInFlight(t *testing.T) {
 							if name == "mutex" {
 								lease, _ := l.Held(held)
 								judge.enter(lease)
-								defer judge.leave(lease)
+								defer judge.Leave(lease)
 							}
 							time.Sleep(time.Duration(i) * time.Millisecond / 10)
 							return nil
 						})
 					}
-				}()
+				})
 			}
 			time.Sleep(time.Duration(round) * time.Millisecond)
 			ok(t, a.Close())
-			for range workers {
-				<-ends
-			}
-			lease := acquire(t, b.Mutex("mutex"))
-			judge.enter(lease)
-			judge.leave(lease)
-			ok(t, lease.Release())
+			workers.Wait()
+			ok(t, judge.hold(b.Mutex("mutex"), 0))
 		}
 		time.Sleep(time.Second)
 		nothingLeft(t, b)
@@ -333,14 +261,11 @@ func TestCloseLastsForAboutATTL(t *testing.T) {
 						acquire(t, l)
 					}
 					async(ctx, a.Mutex("other"))
-					synctest.Wait()
 				}
 				a.faults().Before("", 0).Hang()
 				began := time.Now()
 				_ = a.Close()
-				if d := time.Since(began); d > ttl+ttl/3 {
-					t.Errorf("TTL %v, holds %v: closed after %v", ttl, holds, d)
-				}
+				within(t, began, ttl+ttl/3, "TTL %v, holds %v: closed after", ttl, holds)
 				ok(t, holder.Release())
 			})
 		}

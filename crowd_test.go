@@ -28,9 +28,7 @@ func TestACrowdIsDrained(t *testing.T) {
 				wg.Go(func() {
 					if err := l.Do(ctx, func(held context.Context) error {
 						lease, _ := l.Held(held)
-						if lease.Token() <= last {
-							t.Errorf("token %d after %d", lease.Token(), last)
-						}
+						failIf(t, lease.Token() <= last, "token %d after %d", lease.Token(), last)
 						last = lease.Token()
 						n++
 						return nil
@@ -40,9 +38,7 @@ func TestACrowdIsDrained(t *testing.T) {
 				})
 			}
 			finish(t, "a crowd of goroutines", &wg)
-			if n != goroutines {
-				t.Errorf("%d of %d were served", n, goroutines)
-			}
+			failIf(t, n != goroutines, "%d of %d were served", n, goroutines)
 		})
 	}
 }
@@ -77,8 +73,6 @@ func TestACrowdThatGivesUpLeavesNothingBehind(t *testing.T) {
 		cancel()
 		ok(t, held.Release())
 		finish(t, "a crowd of which most give up", &wg)
-		if n := granted.Load(); n != all/5 {
-			t.Errorf("%d are granted, want %d", n, all/5)
-		}
+		equal(t, granted.Load(), all/5, "granted")
 	}))
 }

@@ -42,8 +42,7 @@ func deadlocks(t testing.TB, clients ...member) []interlock.Deadlock {
 	for _, c := range clients {
 		all = append(all, c.Client)
 	}
-	found := errtest.Must(interlock.Deadlocks(ctx, all...))(t)
-	return found
+	return errtest.Must(interlock.Deadlocks(ctx, all...))(t)
 }
 
 // names are the locks of the deadlocks: "a b, c d".
@@ -63,9 +62,8 @@ func names(found []interlock.Deadlock) string {
 
 func noDeadlock(t testing.TB, why string, clients ...member) {
 	t.Helper()
-	if found := deadlocks(t, clients...); len(found) > 0 {
-		t.Errorf("%s: %v", why, found)
-	}
+	found := deadlocks(t, clients...)
+	failIf(t, len(found) > 0, "%s: %v", why, found)
 }
 
 // A cycle over three locks of two backends is found with the clients of both, by anybody, with all that
@@ -95,9 +93,7 @@ func TestADeadlockOverTwoBackendsIsNamed(t *testing.T) {
 
 		for _, clients := range [][]member{{looker, other}, {other, looker, on1[0]}} {
 			found := deadlocks(t, clients...)
-			if len(found) != 1 || len(found[0].Waits) != 3 {
-				t.Fatalf("%v", found)
-			}
+			fatalIf(t, len(found) != 1 || len(found[0].Waits) != 3, "%v", found)
 			for i, w := range found[0].Waits {
 				backend, name := looker, string("bca"[i])
 				if i == 0 {
@@ -110,13 +106,10 @@ func TestADeadlockOverTwoBackendsIsNamed(t *testing.T) {
 					t.Errorf("wait %d is %+v", i, w)
 				}
 			}
-			if since := found[0].Waits[0].Since; since.Sub(begun).Abs() > time.Second {
-				t.Errorf("since %v, not %v", since, begun)
-			}
+			since := found[0].Waits[0].Since
+			failIf(t, since.Sub(begun).Abs() > time.Second, "since %v, not %v", since, begun)
 			const text = `owner 0 waits for b, which is held by owner 1; owner 1 waits for c, which is held by owner 2; owner 2 waits for a, which is held by owner 0`
-			if got := found[0].String(); got != text {
-				t.Errorf("%s\nwant %s", got, text)
-			}
+			equal(t, found[0].String(), text, "it says")
 		}
 		noDeadlock(t, "half of the cycle", looker)
 		noDeadlock(t, "the other half", other)
@@ -144,13 +137,24 @@ func newScene(t *testing.T, w *memlock.World) scene {
 	return s
 }
 
+// holds is a context that holds locks.
+func (s scene) holds(locks ...*interlock.Lock) context.Context {
+	ctx := s.ctx
+	for _, l := range locks {
+		ctx, _ = under(s.t, ctx, l)
+	}
+	return ctx
+}
+
 // cross has a holder of each of two locks wait for something.
-func (s scene) cross(a, b, wantsB, wantsA *interlock.Lock) (ctxA, ctxB context.Context) {
-	ctxA, _ = under(s.t, s.ctx, a)
-	ctxB, _ = under(s.t, s.ctx, b)
+func (s scene) cross(a, b, wantsB, wantsA *interlock.Lock) {
+	s.wait(s.holds(a), wantsB, s.holds(b), wantsA)
+}
+
+// wait has contexts wait for locks, one after the other.
+func (s scene) wait(ctxA context.Context, wantsB *interlock.Lock, ctxB context.Context, wantsA *interlock.Lock) {
 	async(ctxA, wantsB)
 	async(ctxB, wantsA)
-	return ctxA, ctxB
 }
 
 // What never ends by itself is found, whatever the kinds of the locks.
@@ -166,27 +170,18 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 			s.cross(s.a.Mutex("a"), s.a.Mutex("b"), s.a.Mutex("b"), s.a.Mutex("a"))
 		}, "a b"},
 		"a lock that was held before the last": {func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			a, _ = under(s.t, a, s.a.Mutex("last"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(b, s.b.Mutex("a"))
+			s.wait(s.holds(s.a.Mutex("a"), s.a.Mutex("last")), s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.Mutex("a"))
 		}, "a b"},
 		"itself, by another client": {func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			async(a, s.b.Mutex("a"))
+			async(s.holds(s.a.Mutex("a")), s.b.Mutex("a"))
 		}, "a"},
 		"a part of All": {func(s scene) {
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("b")))
-			time.Sleep(time.Millisecond)
-			async(b, s.b.Mutex("a"))
+			s.wait(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("b")), s.holds(s.b.Mutex("b")), s.b.Mutex("a"))
 		}, "a b"},
 		"a part of All that was waited for": {func(s scene) {
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			b := s.holds(s.b.Mutex("b"))
 			first := acquire(s.t, s.b.Mutex("a"))
 			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("b")))
-			time.Sleep(time.Millisecond)
 			ok(s.t, first.Release())
 			time.Sleep(time.Millisecond)
 			async(b, s.b.Mutex("a"))
@@ -195,31 +190,24 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 			s.cross(interlock.All(s.a.Mutex("a"), s.c.Mutex("c")), s.b.Mutex("b"), s.a.Mutex("b"), interlock.All(s.b.Mutex("d"), s.c.Mutex("c")))
 		}, "b c"},
 		"a writer behind one of two readers": {func(s scene) {
-			under(s.t, s.ctx, s.b.RWMutex("rw").Reader())
+			s.holds(s.b.RWMutex("rw").Reader())
 			s.cross(s.a.RWMutex("rw").Reader(), s.b.Mutex("b"), s.a.Mutex("b"), s.b.RWMutex("rw").Writer())
 		}, "b rw"},
 		"a reader behind a writer": {func(s scene) {
 			s.cross(s.a.RWMutex("rw").Writer(), s.b.Mutex("b"), s.a.Mutex("b"), s.b.RWMutex("rw").Reader())
 		}, "b rw"},
 		"a reader behind a writer that waits for a reader": {func(s scene) {
-			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			w, _ := under(s.t, s.ctx, s.b.Mutex("w"))
-			async(w, s.b.RWMutex("rw").Writer())
-			time.Sleep(time.Millisecond)
-			async(r, s.a.Mutex("b"))
-			async(b, s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
+			r, b := s.holds(s.a.RWMutex("rw").Reader()), s.holds(s.b.Mutex("b"))
+			async(s.holds(s.b.Mutex("w")), s.b.RWMutex("rw").Writer())
+			s.wait(r, s.a.Mutex("b"), b, s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
 		}, "b rw rw"},
 		"a semaphore, all of whose permits are of the cycle": {func(s scene) {
-			p, _ := under(s.t, s.ctx, s.a.Semaphore("s", 2))
-			q, _ := under(s.t, s.ctx, s.b.Semaphore("s", 2))
-			m, _ := under(s.t, s.ctx, s.b.Mutex("m"))
-			async(p, s.a.Mutex("m"))
+			q := s.holds(s.b.Semaphore("s", 2))
+			s.cross(s.a.Semaphore("s", 2), s.b.Mutex("m"), s.a.Mutex("m"), s.b.Semaphore("s", 2))
 			async(q, s.b.Mutex("m"))
-			async(m, s.b.Semaphore("s", 2))
 		}, "m s"},
 		"permits that are not enough": {func(s scene) {
-			under(s.t, s.ctx, s.b.Semaphore("s", 5, interlock.Weight(2)))
+			s.holds(s.b.Semaphore("s", 5, interlock.Weight(2)))
 			s.cross(s.a.Semaphore("s", 5, interlock.Weight(2)), s.b.Mutex("m"), s.a.Mutex("m"), s.b.Semaphore("s", 5, interlock.Weight(4)))
 		}, "m s"},
 		"an election": {func(s scene) {
@@ -227,19 +215,16 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 		}, "e m"},
 		"two deadlocks": {func(s scene) {
 			for _, x := range []string{"1", "2"} {
-				_, b := s.cross(s.a.Mutex("a"+x), s.b.Mutex("b"+x), s.a.Mutex("b"+x), s.b.Mutex("a"+x))
+				b := s.holds(s.b.Mutex("b" + x))
+				s.wait(s.holds(s.a.Mutex("a"+x)), s.a.Mutex("b"+x), b, s.b.Mutex("a"+x))
 				async(b, s.b.Mutex("a"+x)) // beside it
 			}
 		}, "a1 b1, a2 b2"},
 		"many who wait behind it": {func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
+			s.cross(s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Mutex("a"))
 			for i := range 20 {
-				x, _ := under(s.t, s.ctx, s.a.Mutex(fmt.Sprint("x", i)))
-				async(x, s.a.Mutex("a"))
+				async(s.holds(s.a.Mutex(fmt.Sprint("x", i))), s.a.Mutex("a"))
 			}
-			async(b, s.b.Mutex("a"))
 		}, "a b"},
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
@@ -247,9 +232,7 @@ func TestDeadlocksOfEachKindAreFound(t *testing.T) {
 			one.begin(s)
 			time.Sleep(told)
 			found := deadlocks(t, s.a, s.c)
-			if got := names(found); got != one.want {
-				t.Errorf("found %q, want %q: %v", got, one.want, found)
-			}
+			equal(t, names(found), one.want, "found in %v", found)
 		})
 	}
 }
@@ -265,107 +248,78 @@ func TestNoFalseAlarm(t *testing.T) {
 			s.cross(s.a.Mutex("a"), s.b.Mutex("b"), s.a.Mutex("b"), interlock.All(s.b.Mutex("a"), s.b.Mutex("c")).With(later))
 		},
 		"a context that has a deadline": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			late, cancel := context.WithTimeout(b, time.Hour)
+			late, cancel := context.WithTimeout(s.holds(s.b.Mutex("b")), time.Hour)
 			s.t.Cleanup(cancel)
-			async(a, s.a.Mutex("b"))
-			async(late, s.b.Mutex("a"))
+			s.wait(s.holds(s.a.Mutex("a")), s.a.Mutex("b"), late, s.b.Mutex("a"))
 		},
 		"a lease that ends by itself": func(s scene) {
 			s.cross(s.a.Mutex("a"), s.b.Mutex("b", interlock.ExpiresAfter(time.Hour)), s.a.Mutex("b"), s.b.Mutex("a"))
 		},
 		"a context that ends with a lease": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("fixed", interlock.ExpiresAfter(time.Hour)))
-			a, _ = under(s.t, a, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(b, s.b.Mutex("a"))
+			a := s.holds(s.a.Mutex("fixed", interlock.ExpiresAfter(time.Hour)), s.a.Mutex("a"))
+			s.wait(a, s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.Mutex("a"))
 		},
 		"a part of All that ends by itself": func(s scene) {
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(s.ctx, interlock.All(s.a.Mutex("a"), s.a.Mutex("a2", interlock.ExpiresAfter(time.Hour)), s.a.Mutex("b")))
-			time.Sleep(time.Millisecond)
-			async(b, s.b.Mutex("a"))
+			all := interlock.All(s.a.Mutex("a"), s.a.Mutex("a2", interlock.ExpiresAfter(time.Hour)), s.a.Mutex("b"))
+			s.wait(s.ctx, all, s.holds(s.b.Mutex("b")), s.b.Mutex("a"))
 		},
 		"a lease that another goroutine has": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(s.ctx, s.b.Mutex("a"))
+			s.holds(s.b.Mutex("b"))
+			s.wait(s.holds(s.a.Mutex("a")), s.a.Mutex("b"), s.ctx, s.b.Mutex("a"))
 		},
 		"a context that was detached": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(interlock.Detach(b), s.b.Mutex("a"))
+			s.wait(s.holds(s.a.Mutex("a")), s.a.Mutex("b"), interlock.Detach(s.holds(s.b.Mutex("b"))), s.b.Mutex("a"))
 		},
 		"a wait that was cancelled": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			wait, cancel := context.WithCancel(b)
-			async(a, s.a.Mutex("b"))
-			async(wait, s.b.Mutex("a"))
+			wait, cancel := context.WithCancel(s.holds(s.b.Mutex("b")))
+			s.wait(s.holds(s.a.Mutex("a")), s.a.Mutex("b"), wait, s.b.Mutex("a"))
 			time.Sleep(told)
 			cancel()
 		},
 		"a lease that was evicted": func(s scene) {
-			a, lease := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(context.WithoutCancel(a), s.a.Mutex("b"))
-			async(b, s.b.Mutex("a"))
+			a := context.WithoutCancel(s.holds(s.a.Mutex("a")))
+			s.wait(a, s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.Mutex("a"))
 			time.Sleep(told)
-			ok(s.t, s.b.Admin().Evict(ctx, "a", lease.ID(), false))
+			evict(s.t, s.b, "a", false)
 		},
 		"a lease that was released, though its context waits on": func(s scene) {
 			first, lease := under(s.t, s.ctx, s.a.Mutex("a"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			b := s.holds(s.b.Mutex("b"))
 			second := async(s.ctx, s.a.Mutex("a")) // gets the ticket of the first
-			async(context.WithoutCancel(first), s.a.Mutex("b"))
-			async(b, s.b.Mutex("a"))
+			s.wait(context.WithoutCancel(first), s.a.Mutex("b"), b, s.b.Mutex("a"))
 			time.Sleep(20 * time.Millisecond)
 			ok(s.t, lease.Release())
-			r := <-second
-			ok(s.t, r.err)
+			r := served(s.t, second)
 			s.t.Cleanup(func() { _ = r.lease.Release() })
 		},
 		"the same, when the wait is known to others": func(s scene) {
 			first, lease := under(s.t, s.ctx, s.a.RWMutex("a").Reader())
-			under(s.t, s.ctx, s.a.RWMutex("a").Reader()) // shares the ticket
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(context.WithoutCancel(first), s.a.Mutex("b"))
-			async(b, s.b.RWMutex("a").Writer())
+			s.holds(s.a.RWMutex("a").Reader()) // shares the ticket
+			s.wait(context.WithoutCancel(first), s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.RWMutex("a").Writer())
 			time.Sleep(told)
 			ok(s.t, lease.Release())
 		},
 		"the same, when the one that waits holds more": func(s scene) {
 			first, lease := under(s.t, s.ctx, s.a.RWMutex("a").Reader())
-			under(s.t, s.ctx, s.a.RWMutex("a").Reader()) // shares the ticket
+			s.holds(s.a.RWMutex("a").Reader()) // shares the ticket
 			first, _ = under(s.t, first, s.a.Mutex("more"))
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
-			async(context.WithoutCancel(first), s.a.Mutex("b"))
-			async(b, s.b.RWMutex("a").Writer())
+			s.wait(context.WithoutCancel(first), s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.RWMutex("a").Writer())
 			time.Sleep(told)
 			ok(s.t, lease.Release())
 		},
 		"a permit that somebody has who waits for nothing": func(s scene) {
-			under(s.t, s.ctx, s.b.Semaphore("s", 2))
+			s.holds(s.b.Semaphore("s", 2))
 			s.cross(s.a.Semaphore("s", 2), s.b.Mutex("b"), s.a.Mutex("b"), s.b.Semaphore("s", 2))
 		},
 		"a heavy wait in front, which is bounded": func(s scene) {
-			r, _ := under(s.t, s.ctx, s.a.RWMutex("rw").Reader())
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
+			r := s.holds(s.a.RWMutex("rw").Reader())
 			async(s.ctx, s.b.RWMutex("rw", later).Writer())
-			time.Sleep(time.Millisecond)
-			async(r, s.a.Mutex("b"))
-			async(b, s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
+			s.wait(r, s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.RWMutex("rw", interlock.StrictOrder()).Reader())
 		},
 		"a lease that AtLeast keeps": func(s scene) {
-			b, _ := under(s.t, s.ctx, s.b.Mutex("b"))
 			lease := acquire(s.t, s.a.Mutex("a", interlock.AtLeast(time.Hour)))
 			held, free := lease.Bind(s.ctx)
-			async(context.WithoutCancel(held), s.a.Mutex("b"))
-			async(b, s.b.Mutex("a"))
+			s.wait(context.WithoutCancel(held), s.a.Mutex("b"), s.holds(s.b.Mutex("b")), s.b.Mutex("a"))
 			time.Sleep(told)
 			free()
 			ok(s.t, lease.Release())
@@ -376,25 +330,20 @@ func TestNoFalseAlarm(t *testing.T) {
 			s.b.faults().Cut() // its tickets stand for some seconds
 		},
 		"others only wait behind": func(s scene) {
-			a, _ := under(s.t, s.ctx, s.a.Mutex("a"))
-			c, _ := under(s.t, s.ctx, s.a.Mutex("c"))
-			under(s.t, s.ctx, s.b.Mutex("b"))
-			async(a, s.a.Mutex("b"))
-			async(c, s.a.Mutex("a"))
+			s.holds(s.b.Mutex("b"))
+			s.cross(s.a.Mutex("a"), s.a.Mutex("c"), s.a.Mutex("b"), s.a.Mutex("a"))
 		},
 		"what others have written": func(s scene) {
 			acquire(s.t, s.a.Mutex("a"))
-			a, _ := under(s.t, s.ctx, s.a.Mutex("x"))
-			async(a, s.b.Mutex("a"))
+			async(s.holds(s.a.Mutex("x")), s.b.Mutex("a"))
 			time.Sleep(told)
-			o, err := s.a.d.Open(ctx, driver.SessionOptions{TTL: time.Hour})
-			ok(s.t, err)
+			o := errtest.Must(s.a.d.Open(ctx, driver.SessionOptions{TTL: time.Hour}))(s.t)
 			s.t.Cleanup(func() { _ = o.Close(ctx) })
 			for q, err := range s.a.d.Queues(ctx, "~waiting/") {
 				ok(s.t, err)
 				for i, note := range []string{"x", "{}", `{"id":"0123456789abcdef0123456789abcdef","queue":"a","units":0}`, `{"id":"x","queue":"a","units":1}`, `{"id":"0123456789abcdef0123456789abcdef","queue":"b","units":1}`} {
-					_, err := o.Join(ctx, driver.Request{ID: fmt.Sprintf("%032x", i), Queue: q.Name, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity, Note: []byte(note)})
-					ok(s.t, err)
+					r := driver.Request{ID: fmt.Sprintf("%032x", i), Queue: q.Name, Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity, Note: []byte(note)}
+					errtest.Must(o.Join(ctx, r))(s.t)
 				}
 			}
 		},
@@ -414,8 +363,7 @@ func TestNoFalseAlarm(t *testing.T) {
 // Promise: a wait is seen as long as it holds anything, and with each of its leases until that ends.
 func TestAWaitIsSeenWithEachLeaseUntilThatEnds(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b, looker := join(t, w), join(t, w), join(t, w)
+		a, b, looker := trio(t)
 		ctx, _ := untilEnd(t)
 		rw := a.RWMutex("rw", interlock.Reentrant())
 		holder, first := under(t, ctx, a.Mutex("m"))
@@ -429,9 +377,7 @@ func TestAWaitIsSeenWithEachLeaseUntilThatEnds(t *testing.T) {
 			waits, cancel := context.WithCancel(free)
 			c := async(waits, l)
 			time.Sleep(told)
-			if got := names(deadlocks(t, looker)); got != want {
-				t.Errorf("%s: found %q, want %q", why, got, want)
-			}
+			equal(t, names(deadlocks(t, looker)), want, "%s: found", why)
 			cancel()
 			<-c
 		}
@@ -479,13 +425,10 @@ func TestALockOutsideOfThePrefixHasItsWholeName(t *testing.T) {
 			{"a prefix that is the name", []member{same}, [2]member{same, same}, [2]string{"q/b", "p/a"}, [2]bool{true, true}},
 		} {
 			found := deadlocks(t, c.clients...)
-			if len(found) != 1 || len(found[0].Waits) != 2 {
-				t.Fatalf("%s: found %v", c.why, found)
-			}
+			fatalIf(t, len(found) != 1 || len(found[0].Waits) != 2, "%s: found %v", c.why, found)
 			for i, w := range found[0].Waits {
-				if w.Client != c.of[i].Client || w.Name != c.names[i] || w.Outside != c.outside[i] {
-					t.Errorf("%s: wait %d is for %q, outside: %v", c.why, i, w.Name, w.Outside)
-				}
+				equal(t, w.Client, c.of[i].Client, "%s: the client of wait %d", c.why, i)
+				failIf(t, w.Name != c.names[i] || w.Outside != c.outside[i], "%s: %q, outside: %v", c.why, w.Name, w.Outside)
 			}
 		}
 	})
@@ -494,8 +437,7 @@ func TestALockOutsideOfThePrefixHasItsWholeName(t *testing.T) {
 // A wait is over when its caller knows that. A record that was on its way since before proves nothing.
 func TestAnAnswerThatWasOnItsWayProvesNothing(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b, looker := join(t, w), join(t, w), join(t, w)
+		a, b, looker := trio(t)
 		ctx, _ := untilEnd(t)
 		ctxA, _ := under(t, ctx, a.Mutex("a"))
 		ctxB, _ := under(t, ctx, b.Mutex("b"))
@@ -517,9 +459,8 @@ func TestAnAnswerThatWasOnItsWayProvesNothing(t *testing.T) {
 			go func() { found <- deadlocks(t, looker) }()
 			time.Sleep(100 * time.Millisecond)
 			answer.Deliver()
-			if f := <-found; len(f) > 0 {
-				t.Errorf("found %v", f)
-			}
+			f := <-found
+			failIf(t, len(f) > 0, "found %v", f)
 		}
 	})
 }
@@ -527,11 +468,11 @@ func TestAnAnswerThatWasOnItsWayProvesNothing(t *testing.T) {
 // hooked calls before, before it reads a queue.
 type hooked struct {
 	*memlock.Driver
-	before func(queue string)
+	before func(queue, after string)
 }
 
 func (d hooked) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	d.before(queue)
+	d.before(queue, after)
 	return d.Driver.Follow(ctx, queue, after)
 }
 
@@ -547,7 +488,7 @@ func TestWhatHasGoneMeanwhileIsNoDeadlock(t *testing.T) {
 		async(ctxB, b.Mutex("a"))
 		time.Sleep(told)
 		looks := 0
-		looker, err := interlock.New(ctx, hooked{w.Driver(), func(queue string) {
+		looker := client(t, hooked{w.Driver(), func(queue, _ string) {
 			if queue != "a" {
 				return
 			}
@@ -555,12 +496,8 @@ func TestWhatHasGoneMeanwhileIsNoDeadlock(t *testing.T) {
 				ok(t, b.Admin().Evict(ctx, "a", lease.ID(), true))
 			}
 		}})
-		ok(t, err)
-		defer looker.Close()
 		found := errtest.Must(interlock.Deadlocks(ctx, looker))(t)
-		if len(found) > 0 || looks != 2 {
-			t.Errorf("found %v after %d looks", found, looks)
-		}
+		failIf(t, len(found) > 0 || looks != 2, "found %v after %d looks", found, looks)
 	})
 }
 
@@ -589,15 +526,12 @@ func TestTheYoungestWaitBreaksTheDeadlock(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if took := time.Since(begun); took > 2*ttl {
-			t.Errorf("it took %v", took)
-		}
+		within(t, begun, 2*ttl, "it took")
 		for i, err := range done {
 			if i == 1 {
 				wantErr(t, err, interlock.ErrDeadlock)
-				if text := err.Error(); !strings.HasPrefix(text, "interlock: acquire 2: deadlock: ") || !strings.Contains(text, "waits for 3, which is held by") {
-					t.Error(text)
-				}
+				text := err.Error()
+				failIf(t, !strings.HasPrefix(text, "interlock: acquire 2: deadlock: ") || !strings.Contains(text, "waits for 3, which is held by"), "%v", text)
 				continue
 			}
 			ok(t, err)
@@ -617,9 +551,8 @@ func TestADeadlockThatTheYoungestCannotSeeIsBroken(t *testing.T) {
 		time.Sleep(time.Second)
 		second := async(y, b1.Mutex("x", interlock.BreakDeadlocks()))
 		fails(t, first, 20)
-		if r, ended := got(second); ended {
-			t.Errorf("the other one has ended, too: %v", r.err)
-		}
+		r, ended := got(second)
+		failIf(t, ended, "the other one has ended, too: %v", r.err)
 	})
 }
 
@@ -637,8 +570,7 @@ func closesCycle(t *testing.T, ctx context.Context, a, b member, opts ...interlo
 func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 	for _, opts := range [][]interlock.Option{{interlock.BreakDeadlocks()}, {interlock.BreakDeadlocks(), interlock.StrictOrder()}} {
 		simulated(t, func(t *testing.T) {
-			w := memlock.NewWorld()
-			a, b := join(t, w), join(t, w)
+			a, b := pair(t)
 			ctx, _ := untilEnd(t)
 			_, c := closesCycle(t, ctx, a, b, opts...)
 			leave := b.faults().Before("Leave", 1).Hang()
@@ -646,9 +578,7 @@ func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 			time.AfterFunc(20*time.Millisecond, leave.Deliver)
 			fails(t, c, 3)
 			q := errtest.Must(a.Admin().Queue(ctx, "x"))(t)
-			if len(q.Waiters) > 0 {
-				t.Errorf("%d wait", len(q.Waiters))
-			}
+			failIf(t, len(q.Waiters) > 0, "%d wait", len(q.Waiters))
 		})
 	}
 }
@@ -657,13 +587,11 @@ func TestAWaitThatBreaksADeadlockLeavesNothing(t *testing.T) {
 // context ends.
 func TestThePlaceOfAWaitThatBreaksADeadlockIsPassedOn(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b, c := join(t, w), join(t, w), join(t, w)
+		a, b, c := trio(t)
 		ctx, _ := untilEnd(t)
 		lease, breaks := closesCycle(t, ctx, a, b, interlock.BreakDeadlocks())
 		synctest.Wait()
 		behind := async(ctx, b.Mutex("x"))
-		synctest.Wait()
 		last := async(ctx, c.Mutex("x"))
 		fails(t, breaks, 3)
 		ok(t, lease.Release())
@@ -675,8 +603,7 @@ func TestThePlaceOfAWaitThatBreaksADeadlockIsPassedOn(t *testing.T) {
 // Promise: a wait that holds nothing is told to nobody: it costs nothing, whatever it waits for.
 func TestAWaitThatHoldsNothingHasNoRecord(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+		a, b := pair(t)
 		ctx, _ := untilEnd(t)
 		for _, of := range []func(member) *interlock.Lock{
 			func(m member) *interlock.Lock { return m.Mutex("m") },
@@ -690,13 +617,10 @@ func TestAWaitThatHoldsNothingHasNoRecord(t *testing.T) {
 		n := 0
 		for q, err := range b.d.Queues(ctx, "") {
 			ok(t, err)
-			if n++; len(q.Members) != 2 {
-				t.Errorf("%s has %d tickets", q.Name, len(q.Members))
-			}
+			n++
+			failIf(t, len(q.Members) != 2, "%s has %d tickets", q.Name, len(q.Members))
 		}
-		if n != 3 {
-			t.Errorf("%d queues", n)
-		}
+		failIf(t, n != 3, "%d queues", n)
 	})
 }
 
@@ -714,8 +638,7 @@ func fails(t *testing.T, c <-chan result, ttls time.Duration) {
 // Only a wait with the option fails, also one that waits in a line of its process, or for a part of All.
 func TestWhoBreaksDeadlocksIsAskedFor(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b := join(t, w), join(t, w)
+		a, b := pair(t)
 		ctx, _ := untilEnd(t)
 		breaks := interlock.BreakDeadlocks()
 		m, ms := under(t, ctx, a.Mutex("m"))
@@ -832,14 +755,10 @@ func TestARandomRunWithoutAFalseAlarm(t *testing.T) {
 				stop = func() { end(); <-first; <-second; _ = xs.Release(); _ = ys.Release() }
 			}
 			found := deadlocks(t, lookers...)
-			if got := names(found); got != planted {
-				t.Errorf("round %d: found %q, planted %q: %v", round, got, planted, found)
-			}
+			equal(t, names(found), planted, "round %d: found in %v", round, found)
 			stop()
 		}
-		if waits == 0 {
-			t.Error("nobody ever waited long enough to be known")
-		}
+		failIf(t, waits == 0, "nobody ever waited long enough to be known")
 		cancel()
 		wg.Wait()
 	})

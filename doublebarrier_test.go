@@ -15,25 +15,16 @@ import (
 )
 
 // enter enters in the background.
-func enter(ctx context.Context, b *interlock.DoubleBarrier) <-chan result {
-	c := make(chan result, 1)
-	go func() {
-		lease, err := b.Enter(ctx)
-		c <- result{lease, err, time.Now()}
-	}()
-	return c
-}
+func enter(ctx context.Context, b *interlock.DoubleBarrier) <-chan result { return begun(ctx, b.Enter) }
 
 // A member that dies, or gives up, before the round is full does not count.
 func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		a, b, c := join(t, w), join(t, w), join(t, w)
+		a, b, c := trio(t)
 		dying, end := context.WithCancel(ctx)
 		dies := enter(dying, a.DoubleBarrier("d", 3))
 		giving, cancel := context.WithCancel(ctx)
 		gives := enter(giving, b.DoubleBarrier("d", 3))
-		synctest.Wait()
 		a.faults().Before("", 0).Hang()
 		cancel()
 		wantErr(t, (<-gives).err, context.Canceled)
@@ -47,9 +38,8 @@ func TestAMemberThatDiesOutsideDoesNotCount(t *testing.T) {
 			turn(t, e)
 		}
 		end()
-		if r := <-dies; r.err == nil {
-			t.Error("the dead member entered")
-		}
+		r := <-dies
+		failIf(t, r.err == nil, "the dead member entered")
 	})
 }
 
@@ -59,35 +49,25 @@ func TestALatchTellsOfADeathInside(t *testing.T) {
 		w := memlock.NewWorld()
 		members := []member{join(t, w), join(t, w), join(t, w)}
 		set := errtest.Must(members[0].Latch("d").Set(ctx, int64(len(members))))(t)
-		if !set {
-			t.Fatal("the latch was set before")
-		}
+		fatalIf(t, !set, "the latch was set before")
 		var enters []<-chan result
 		for _, m := range members {
 			enters = append(enters, enter(ctx, m.DoubleBarrier("d", len(members))))
 		}
-		left := make(chan error)
+		var left []<-chan error
 		for i, e := range enters {
 			r := served(t, e)
-			if i == 0 {
-				continue
+			if i > 0 {
+				errtest.Must(members[i].Latch("d").CountDown(ctx))(t)
+				left = append(left, does(func() error { return members[i].DoubleBarrier("d", len(members)).Leave(ctx, r.lease) }))
 			}
-			go func() {
-				if _, err := members[i].Latch("d").CountDown(ctx); err != nil {
-					t.Error(err)
-				}
-				left <- members[i].DoubleBarrier("d", len(members)).Leave(ctx, r.lease)
-			}()
 		}
-		synctest.Wait()
 		members[0].faults().Expire()
-		for range len(members) - 1 {
-			ok(t, <-left)
+		for _, l := range left {
+			ok(t, <-l)
 			missing, _, err := members[1].Latch("d").Count(ctx)
 			ok(t, err)
-			if missing != 1 {
-				t.Errorf("%d have not finished, want 1", missing)
-			}
+			failIf(t, missing != 1, "%d have not finished, want 1", missing)
 		}
 	})
 }
@@ -133,9 +113,7 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 						n++
 					}
 				}
-				if n > size {
-					t.Errorf("%d of %d are inside", n, size)
-				}
+				failIf(t, n > size, "%d of %d are inside", n, size)
 			}
 			var wg sync.WaitGroup
 			rounds := 0
@@ -175,9 +153,7 @@ func TestRoundsDoNotLeakIntoEachOther(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if rounds < 100 {
-				t.Errorf("seed %d: %d entries", seed, rounds)
-			}
+			failIf(t, rounds < 100, "seed %d: %d entries", seed, rounds)
 		})
 	}
 }
@@ -189,12 +165,10 @@ func TestLeavingARoundThatIsOverDoesNotWaitForTheNext(t *testing.T) {
 		first, second := enter(ctx, d), enter(ctx, e)
 		one, two := <-first, <-second
 		third, fourth := enter(ctx, d), enter(ctx, e)
-		synctest.Wait()
 		ok(t, one.lease.Release())
 		ok(t, two.lease.Release())
 		three, four := <-third, <-fourth
-		bounded, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
+		bounded := lasting(t, time.Second)
 		ok(t, d.Leave(bounded, one.lease))
 		ok(t, three.lease.Release())
 		ok(t, four.lease.Release())
@@ -210,22 +184,17 @@ func TestAMemberThatGivesUpSaysHowManyWereThere(t *testing.T) {
 			defer cancel()
 			err := errOf(a.DoubleBarrier("d", 3).Enter(bounded))
 			wantErr(t, err, interlock.ErrBusy)
-			if !strings.HasSuffix(err.Error(), want) {
-				t.Errorf("it says %q, not %q", err, want)
-			}
+			failIf(t, !strings.HasSuffix(err.Error(), want), "it says %q, not %q", err, want)
 		}
 		counts := func(waiting, inside int) {
 			t.Helper()
 			w, i, err := a.DoubleBarrier("d", 3).Count(ctx)
 			ok(t, err)
-			if w != waiting || i != inside {
-				t.Errorf("%d wait and %d are inside, want %d and %d", w, i, waiting, inside)
-			}
+			failIf(t, w != waiting || i != inside, "%d wait and %d are inside, want %d and %d", w, i, waiting, inside)
 		}
 		gives(": 1 of 3 members were there")
 		counts(0, 0)
 		first, second := enter(ctx, b.DoubleBarrier("d", 3)), enter(ctx, b.DoubleBarrier("d", 3))
-		synctest.Wait()
 		counts(2, 0)
 		third := enter(ctx, b.DoubleBarrier("d", 3))
 		one, two, three := <-first, <-second, <-third
@@ -243,15 +212,13 @@ func TestAMemberThatGivesUpDoesNotWaitForTheBackend(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		giving, cancel := context.WithCancel(ctx)
 		gives := enter(giving, a.DoubleBarrier("d", 2))
-		synctest.Wait()
 		a.faults().Cut()
 		cancel()
 		given := time.Now()
 		r := <-gives
 		wantErr(t, r.err, context.Canceled)
-		if d := r.at.Sub(given); d > time.Second {
-			t.Errorf("it has waited for %v", d)
-		}
+		d := r.at.Sub(given)
+		failIf(t, d > time.Second, "it has waited for %v", d)
 		a.faults().Heal()
 		time.Sleep(ttl)
 	}))
@@ -260,10 +227,8 @@ func TestAMemberThatGivesUpDoesNotWaitForTheBackend(t *testing.T) {
 // A member with which a round has begun while it was cut off, or one that was evicted, does not come again.
 func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
-		bounded, cancel := context.WithTimeout(ctx, time.Hour)
-		defer cancel()
+		bounded := lasting(t, time.Hour)
 		misses := enter(bounded, a.DoubleBarrier("d", 2))
-		synctest.Wait()
 		a.faults().Cut()
 		enters := <-enter(ctx, b.DoubleBarrier("d", 2))
 		ok(t, enters.err)
@@ -271,16 +236,12 @@ func TestAMemberThatTheOthersHaveEnteredWithoutIsLost(t *testing.T) {
 		a.faults().Heal()
 		r := <-misses
 		wantErr(t, r.err, interlock.ErrLost)
-		if !strings.HasSuffix(r.err.Error(), "; the others have entered without it") {
-			t.Errorf("it says %q", r.err)
-		}
+		failIf(t, !strings.HasSuffix(r.err.Error(), "; the others have entered without it"), "it says %q", r.err)
 		ok(t, b.DoubleBarrier("d", 2).Leave(ctx, enters.lease))
 
 		time.Sleep(ttl) // a place is taken when a heartbeat has been answered after the outage
 		evicted := enter(bounded, a.DoubleBarrier("d", 2))
-		synctest.Wait()
-		q := errtest.Must(b.Admin().Queue(ctx, "d"))(t)
-		ok(t, b.Admin().Evict(ctx, "d", q.Holders[0].ID, false))
+		evict(t, b, "d", false)
 		wantErr(t, (<-evicted).err, interlock.ErrEvicted)
 	}))
 }

@@ -23,9 +23,7 @@ func observed(t *testing.T, e *interlock.Election) (end func() []string) {
 	go func() {
 		defer close(leaders)
 		for m, err := range e.Observe(observe) {
-			if err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, err, nil)
 			leaders <- m.Note
 		}
 	}()
@@ -46,9 +44,8 @@ func TestLead(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		terms := 0
 		own := errors.New("own")
-		led := make(chan error, 1)
-		go func() {
-			led <- a.Election("e", interlock.ReportDeath()).Lead(ctx, "a", func(held context.Context) error {
+		led := does(func() error {
+			return a.Election("e", interlock.ReportDeath()).Lead(ctx, "a", func(held context.Context) error {
 				if terms++; terms < 3 {
 					<-held.Done()
 					wantErr(t, context.Cause(held), interlock.ErrLost)
@@ -56,27 +53,20 @@ func TestLead(t *testing.T) {
 				}
 				return own
 			})
-		}()
+		})
 		for range 2 {
 			synctest.Wait()
 			a.faults().Expire()
 			time.Sleep(time.Second)
 		}
-		if err := <-led; err != own || terms != 3 {
-			t.Errorf("%v after %d terms", err, terms)
-		}
+		equal(t, <-led, own, "after %d terms", terms)
+		equal(t, terms, 3, "terms")
 		next := errtest.Must(b.Election("e", interlock.ReportDeath()).Campaign(ctx, "b"))(t)
 		inherits(t, next, false)
 		ok(t, next.Release())
 
 		ending, cancel := context.WithCancel(ctx)
-		go func() {
-			led <- a.Election("e").Lead(ending, "a", func(held context.Context) error {
-				<-held.Done()
-				return context.Cause(held)
-			})
-		}()
-		synctest.Wait()
+		led = does(func() error { return a.Election("e").Lead(ending, "a", untilDone) })
 		cancel()
 		wantErr(t, <-led, context.Canceled)
 
@@ -86,21 +76,10 @@ func TestLead(t *testing.T) {
 	}))
 }
 
-func TestCloseEndsLead(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		led := make(chan error, 1)
-		go func() {
-			led <- a.Election("e").Lead(ctx, "a", func(held context.Context) error {
-				<-held.Done()
-				return context.Cause(held)
-			})
-		}()
-		synctest.Wait()
-		ok(t, a.Close())
-		wantErr(t, <-led, interlock.ErrClosed)
-		wantErr(t, a.Election("e").Lead(ctx, "a", nil), interlock.ErrClosed)
-	})
+// untilDone is work that ends with its context.
+func untilDone(held context.Context) error {
+	<-held.Done()
+	return context.Cause(held)
 }
 
 // leads makes sure that everybody who asks is told so of the leader; "" is nobody.
@@ -122,16 +101,11 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 		leads(t, "", a, b)
 		lease := errtest.Must(a.Election("e").Campaign(ctx, "first"))(t)
 		waits := async(ctx, b.Election("e").Candidate("second"))
-		synctest.Wait()
 		before := b.Admin().Exchanges()
 		leads(t, "first", b)
-		if n := b.Admin().Exchanges() - before; n != 2 {
-			t.Errorf("%d exchanges", n)
-		}
+		equal(t, b.Admin().Exchanges()-before, 2, "exchanges")
 		m := errtest.Must(b.Election("e").Leader(ctx))(t)
-		if !strings.HasPrefix(lease.ID(), m.ID) || m.Token != lease.Token() || m.Owner == "" {
-			t.Errorf("%+v leads with %s", m, lease.ID())
-		}
+		failIf(t, !strings.HasPrefix(lease.ID(), m.ID) || m.Token != lease.Token() || m.Owner == "", "%+v leads with %s", m, lease.ID())
 		ok(t, lease.Release())
 		r := served(t, waits)
 		leads(t, "second", a, b)
@@ -146,34 +120,27 @@ func TestTheLeaderIsAskedOnce(t *testing.T) {
 func TestALeaderChangesItsValue(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		seen := observed(t, b.Election("e"))
-		ended := make(chan error, 1)
-		go func() {
-			ended <- a.Election("e").Lead(ctx, "starting", func(held context.Context) error {
+		ok(t, a.Election("e").Lead(ctx, "starting", func(held context.Context) error {
+			synctest.Wait()
+			leads(t, "starting", a, b)
+			for _, value := range []string{"ready", "ready", "", "\xff\x00"} {
+				a.faults().After("Swap", 1).Fail()
+				ok(t, a.Election("e").SetValue(held, interlock.LeaseFrom(held), value))
 				synctest.Wait()
-				leads(t, "starting", a, b)
-				for _, value := range []string{"ready", "ready", "", "\xff\x00"} {
-					a.faults().After("Swap", 1).Fail()
-					if err := a.Election("e").SetValue(held, interlock.LeaseFrom(held), value); err != nil {
-						return err
-					}
-					synctest.Wait()
-					if value != "" {
-						leads(t, value, a, b)
-					}
+				if value != "" {
+					leads(t, value, a, b)
 				}
-				return nil
-			})
-		}()
-		ok(t, <-ended)
+			}
+			return nil
+		}))
 		synctest.Wait()
 		leads(t, "", a, b)
 		next := errtest.Must(b.Election("e").Campaign(ctx, "next"))(t)
 		synctest.Wait()
 		leads(t, "next", a, b)
 		ok(t, next.Release())
-		if got, want := seen(), []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}; !slices.Equal(got, want) {
-			t.Errorf("observed %q, want %q", got, want)
-		}
+		got, want := seen(), []string{"", "starting", "ready", "", "\xff\x00", "", "next", ""}
+		failIf(t, !slices.Equal(got, want), "observed %q, want %q", got, want)
 	}))
 }
 
@@ -183,8 +150,7 @@ func TestOnlyTheLeaderChangesItsValue(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
 		d := wrapped{w.Driver(), func(s driver.Session) driver.Session { return deaf{s} }}
-		c := errtest.Must(interlock.New(ctx, d))(t)
-		defer c.Close()
+		c := client(t, d)
 		a, b := member{c, d.Driver}, join(t, w)
 		e, f := a.Election("e"), b.Election("e")
 		old := errtest.Must(e.Campaign(ctx, "old"))(t)
@@ -227,8 +193,6 @@ func TestAChangeOfTheValueEndsWithTheLease(t *testing.T) {
 		a.faults().Cut()
 		err := a.Election("e").SetValue(ctx, lease, "new")
 		wantErr(t, err, interlock.ErrLost)
-		if got, want := err.Error(), "interlock: set the value of e: "+lease.Err().Error(); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
+		equal(t, err.Error(), "interlock: set the value of e: "+lease.Err().Error(), "it says")
 	})
 }

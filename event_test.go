@@ -3,13 +3,11 @@ package interlock_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +19,7 @@ import (
 
 type caller struct{}
 
-// record notes the events that have to do with a lock.
+// record notes events.
 type record struct {
 	mu     sync.Mutex
 	events []interlock.Event
@@ -33,9 +31,6 @@ func (r *record) observe() interlock.ClientOption {
 	return interlock.Observe(func(ctx context.Context, e interlock.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if e.Kind == interlock.EventRenewed {
-			return
-		}
 		r.events, r.by = append(r.events, e), append(r.by, ctx.Value(caller{}))
 		if ctx.Err() != nil {
 			r.over = append(r.over, e)
@@ -43,14 +38,29 @@ func (r *record) observe() interlock.ClientOption {
 	})
 }
 
-func (r *record) kinds() string {
+// of returns the events of one kind, once nothing moves any more.
+func (r *record) of(kind interlock.EventKind) (of []interlock.Event) {
+	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var kinds []string
 	for _, e := range r.events {
-		kinds = append(kinds, string(e.Kind))
+		if e.Kind == kind {
+			of = append(of, e)
+		}
 	}
-	return strings.Join(kinds, " ")
+	return of
+}
+
+// kinds are those of the events that have to do with a lock.
+func (r *record) kinds() (kinds []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind != interlock.EventRenewed {
+			kinds = append(kinds, string(e.Kind))
+		}
+	}
+	return kinds
 }
 
 // Each event has its caller's context, and says how long it took.
@@ -66,18 +76,11 @@ func TestEvents(t *testing.T) {
 
 		lease := errtest.Must(l.Acquire(over))(t)
 		cancel() // the lease's events have its values all the same
-		local := make(chan *interlock.Lease, 1)
-		go func() {
-			lease, err := l.Acquire(me)
-			if err != nil {
-				t.Error(err)
-			}
-			local <- lease
-		}()
+		local := begun(me, l.Acquire)
 		time.Sleep(50 * time.Millisecond)
 		wantErr(t, errOf(l.TryAcquire(me)), interlock.ErrBusy)
 		ok(t, lease.Release())
-		second := <-local
+		second := served(t, local).lease
 		a.faults().Before("Renew", 0).Fail()
 		<-second.Done()
 		synctest.Wait()
@@ -86,46 +89,33 @@ func TestEvents(t *testing.T) {
 		synctest.Wait()
 		holder := acquire(t, b.Mutex("m"))
 		waits := async(me, l)
-		synctest.Wait()
 		a.faults().Expire()
 		time.Sleep(time.Second)
 		ok(t, holder.Release())
 		ok(t, (<-waits).lease.Release())
 
 		want := "acquired waiting gave-up released handed-over in-doubt lost waiting session rejoined acquired released"
-		kinds := r.kinds()
+		kinds := strings.Join(r.kinds(), " ")
 		kinds = strings.Replace(kinds, "rejoined session", "session rejoined", 1) // as it happens
 		kinds = strings.Replace(kinds, "handed-over released", "released handed-over", 1)
-		if kinds != want {
-			t.Errorf("events: %s\nwant:   %s", kinds, want)
-		}
+		failIf(t, kinds != want, "events: %s\nwant:   %s", kinds, want)
 		for _, e := range r.over { // an exporter would not take it
 			t.Errorf("%+v has a context that has ended", e)
 		}
 		for i, e := range r.events {
-			if e.Kind != interlock.EventSession && (e.Name != "m" || r.by[i] != "me") {
-				t.Errorf("%+v by %v", e, r.by[i])
-			}
-			if e.Time.IsZero() {
-				t.Errorf("%+v has no time", e)
-			}
+			failIf(t, e.Kind != interlock.EventSession && e.Kind != interlock.EventRenewed && (e.Name != "m" || r.by[i] != "me"), "%+v by %v", e, r.by[i])
+			failIf(t, e.Time.IsZero(), "%+v has no time", e)
 			switch e.Kind {
 			case interlock.EventReleased:
-				if e.Token == lease.Token() && e.Took != 50*time.Millisecond {
-					t.Errorf("held for %v", e.Took)
-				}
+				failIf(t, e.Token == lease.Token() && e.Took != 50*time.Millisecond, "held for %v", e.Took)
 			case interlock.EventHandedOver:
-				if e.Took != 50*time.Millisecond || e.Token != second.Token() {
-					t.Errorf("%+v", e)
-				}
+				failIf(t, e.Took != 50*time.Millisecond || e.Token != second.Token(), "%+v", e)
 			case interlock.EventGaveUp:
 				wantErr(t, e.Err, interlock.ErrBusy)
 			case interlock.EventInDoubt:
 				wantErr(t, e.Err, memlock.ErrFailed)
 			case interlock.EventLost, interlock.EventRejoined:
-				if e.Err == nil {
-					t.Errorf("%+v does not say why", e)
-				}
+				failIf(t, e.Err == nil, "%+v does not say why", e)
 			}
 		}
 	})
@@ -140,7 +130,7 @@ func (r *record) told() string {
 	numbers := map[uint64]int{0: 0}
 	for _, e := range r.events {
 		switch e.Kind {
-		case interlock.EventSession, interlock.EventRetry:
+		case interlock.EventSession, interlock.EventRetry, interlock.EventRenewed:
 			continue // as it happens
 		}
 		if _, known := numbers[e.ID]; !known {
@@ -201,8 +191,7 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 		{"nested, and released last", "1:acquired 1:released", nil, func(t *testing.T, a, _ member) {
 			l := a.Mutex("m", interlock.Reentrant())
 			lease := acquire(t, l)
-			held, cancel := lease.Bind(ctx)
-			defer cancel()
+			held := bind(t, lease)
 			nested := errtest.Must(l.Acquire(held))(t)
 			ok(t, lease.Release())
 			ok(t, nested.Release())
@@ -236,9 +225,7 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 		{"all, of which one is busy", "1:acquired 2:waiting 2:gave-up 1:released", func(t *testing.T, _, b member) {
 			acquire(t, b.Mutex("z"))
 		}, func(t *testing.T, a, _ member) {
-			waiting, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			wantErr(t, errOf(interlock.All(a.Mutex("a"), a.Mutex("z")).Acquire(waiting)), context.DeadlineExceeded)
+			wantErr(t, errOf(interlock.All(a.Mutex("a"), a.Mutex("z")).Acquire(lasting(t, time.Second))), context.DeadlineExceeded)
 		}},
 	} {
 		simulatedAs(t, c.name, func(t *testing.T) {
@@ -250,13 +237,9 @@ func TestEachAcquireAndLeaseEndsOnce(t *testing.T) {
 			}
 			c.do(t, a, b)
 			synctest.Wait()
-			if got := r.told(); got != c.want {
-				t.Errorf("events: %s\nwant:   %s", got, c.want)
-			}
+			equal(t, r.told(), c.want, "events")
 			for _, e := range r.events {
-				if e.ID != 0 && (e.LockKind != "mutex" || e.Units != 1) {
-					t.Errorf("%+v", e)
-				}
+				failIf(t, e.ID != 0 && (e.LockKind != "mutex" || e.Units != 1), "%+v", e)
 			}
 		})
 	}
@@ -283,30 +266,13 @@ func TestWhoComesLaterWaits(t *testing.T) {
 	})
 }
 
-// A nested acquire is no event of its own.
-func TestNestedAcquiresAreNoEvents(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		var r record
-		a := join(t, memlock.NewWorld(), r.observe())
-		l := a.Mutex("m", interlock.Reentrant())
-		ok(t, l.Do(ctx, func(held context.Context) error {
-			return l.Do(held, func(context.Context) error { return nil })
-		}))
-		if got := r.kinds(); got != "acquired released" {
-			t.Errorf("events: %s", got)
-		}
-	})
-}
-
 func TestTheLogWarnsOfWhatEndangersLocks(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		var out bytes.Buffer
 		a := join(t, memlock.NewWorld(), interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))))
 		lease := acquire(t, a.Mutex("m"))
 		ok(t, lease.Release())
-		if out.Len() > 0 {
-			t.Errorf("it is not silent while all is well: %s", &out)
-		}
+		failIf(t, out.Len() > 0, "it is not silent while all is well: %s", &out)
 		lease = acquire(t, a.Mutex("m"))
 		a.faults().Before("Renew", 0).Fail()
 		<-lease.Done()
@@ -318,25 +284,7 @@ func TestTheLogWarnsOfWhatEndangersLocks(t *testing.T) {
 			`level=WARN msg="interlock: lost" name=m token=`,
 			`level=INFO msg="interlock: session"`,
 		} {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("no %s in\n%s", want, &out)
-			}
-		}
-	})
-}
-
-// Errors name the operation and the lock.
-func TestErrorsNameTheLock(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld(), interlock.Prefix("app/"))
-		acquire(t, a.Mutex("m"))
-		_, err := a.Mutex("m").TryAcquire(ctx)
-		var e *interlock.Error
-		if !errors.As(err, &e) || e.Op != "acquire" || e.Name != "m" || e.Err != interlock.ErrBusy {
-			t.Errorf("%#v", err)
-		}
-		if err.Error() != "interlock: acquire m: busy" {
-			t.Errorf("%q", err)
+			failIf(t, !strings.Contains(out.String(), want), "no %s in\n%s", want, &out)
 		}
 	})
 }
@@ -352,7 +300,6 @@ func TestALeaseThatNobodyHadIsNoEvent(t *testing.T) {
 			holder := acquire(t, a.Mutex("m"))
 			waiting, cancel := context.WithCancel(ctx)
 			w := async(waiting, a.Mutex("m"))
-			synctest.Wait()
 			ok(t, holder.Release())
 			cancel()
 			if r := <-w; r.lease != nil {
@@ -362,14 +309,9 @@ func TestALeaseThatNobodyHadIsNoEvent(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		count := map[interlock.EventKind]int{}
-		for _, e := range r.events {
-			count[e.Kind]++
-		}
-		had := count[interlock.EventAcquired] + count[interlock.EventHandedOver]
-		if released := count[interlock.EventReleased]; released != had || gaveUp == 0 {
-			t.Errorf("%d released, %d acquired, %d gave up", released, had, gaveUp)
-		}
+		had := len(r.of(interlock.EventAcquired)) + len(r.of(interlock.EventHandedOver))
+		equal(t, len(r.of(interlock.EventReleased)), had, "released")
+		failIf(t, gaveUp == 0, "all had it")
 		nothingLeft(t, a)
 	})
 }
@@ -387,9 +329,8 @@ func TestALossComesAfterTheAcquire(t *testing.T) {
 		}), r.observe())
 		errtest.Must(a.Mutex("m").Acquire(ctx))(t)
 		synctest.Wait()
-		if got := r.told(); got != "1:acquired 1:lost" {
-			t.Errorf("events: %s", got)
-		}
+		got := r.told()
+		failIf(t, got != "1:acquired 1:lost", "events: %s", got)
 	})
 }
 
@@ -397,47 +338,31 @@ func TestALossComesAfterTheAcquire(t *testing.T) {
 func TestRetriesAreLoggedOnceASecond(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		var out bytes.Buffer
-		tries := 0
-		a := join(t, memlock.NewWorld(), interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))), interlock.Observe(func(_ context.Context, e interlock.Event) {
-			if e.Kind == interlock.EventRetry {
-				tries++
-			}
-		}))
+		var r record
+		a := join(t, memlock.NewWorld(), interlock.Logger(slog.New(slog.NewTextHandler(&out, nil))), r.observe())
 		a.faults().Before("Join", 0).Fail()
 		wantErr(t, errOf(a.Mutex("m", interlock.Wait(5*time.Second)).Acquire(ctx)), interlock.ErrUnavailable)
 		logged := strings.Count(out.String(), `level=INFO msg="interlock: retry" name=m error=`)
-		if logged < 2 || logged > 6 || tries <= logged {
-			t.Errorf("%d tries, %d logged:\n%s", tries, logged, &out)
-		}
+		tries := len(r.of(interlock.EventRetry))
+		failIf(t, logged < 2 || logged > 6 || tries <= logged, "%d tries, %d logged:\n%s", tries, logged, &out)
 	})
 }
 
 // A client tells with each renewal how many exchanges it has made since the last one.
 func TestEventsCountExchanges(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		var told atomic.Uint64
-		a := join(t, memlock.NewWorld(), interlock.Observe(func(_ context.Context, e interlock.Event) { told.Add(e.Exchanges) }))
+		var r record
+		a := join(t, memlock.NewWorld(), r.observe())
 		for range 3 {
 			ok(t, acquire(t, a.Mutex("m")).Release())
 			time.Sleep(ttl)
 		}
-		synctest.Wait()
-		if want := a.Admin().Exchanges(); told.Load() != want {
-			t.Errorf("%d exchanges were told of, there were %d", told.Load(), want)
+		told := uint64(0)
+		for _, e := range r.of(interlock.EventRenewed) {
+			told += e.Exchanges
 		}
+		equal(t, told, a.Admin().Exchanges(), "exchanges that were told of")
 	})
-}
-
-// Without observers an acquire allocates nothing for them.
-func TestAnAcquireIsCheapWithoutObservers(t *testing.T) {
-	allocs := func(opts ...interlock.ClientOption) float64 {
-		l := join(t, memlock.NewWorld(), opts...).Mutex("m")
-		return testing.AllocsPerRun(1000, func() { ok(t, acquire(t, l).Release()) })
-	}
-	silent, observed := allocs(), allocs(interlock.Observe(func(context.Context, interlock.Event) {}))
-	if silent > 9 || observed > silent+3 { // two, and one since averages are rounded down
-		t.Errorf("an acquire and a release allocate %v times, %v times with an observer", silent, observed)
-	}
 }
 
 // Promise: a panic of an observer or a logger is logged, and neither keeps a lock nor ends the program.
@@ -455,9 +380,8 @@ func TestAPanicOfAnObserverKeepsNoLock(t *testing.T) {
 			world := memlock.NewWorld()
 			ok(t, acquire(t, join(t, world, opts...).Mutex("x")).Release())
 			busy(t, join(t, world).Mutex("x"), false)
-			if said := out.String(); !strings.Contains(said, what+" has panicked") || !strings.Contains(said, "of a user") {
-				t.Errorf("the log is %s", said)
-			}
+			said := out.String()
+			failIf(t, !strings.Contains(said, what+" has panicked") || !strings.Contains(said, "of a user"), "the log is %s", said)
 		})
 	}
 }

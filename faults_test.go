@@ -30,17 +30,13 @@ func anyCallMayFail(t *testing.T, name string, calls int, scenario func(t *testi
 		"hangs":   func(p memlock.Point) { time.AfterFunc(10*ttl, p.Hang().Lose) }, // one that waits for others has no bound of its own
 		"is slow": func(p memlock.Point) { time.AfterFunc(7*time.Second, p.Hang().Deliver) },
 	} {
-		for after, at := range map[bool]func(*memlock.Faults, string, int) memlock.Point{
-			false: (*memlock.Faults).Before, true: (*memlock.Faults).After,
-		} {
-			t.Run(fmt.Sprint(name, " ", fault, " ", after), func(t *testing.T) {
+		for side, at := range sides {
+			t.Run(fmt.Sprint(name, " ", fault, " ", side), func(t *testing.T) {
 				for k := 1; k <= calls; k++ {
 					simulated(t, func(t *testing.T) {
 						scenario(t, func(f *memlock.Faults) { arm(at(f, "", k)) })
 					})
-					if t.Failed() {
-						t.Fatalf("at call %d", k)
-					}
+					fatalIf(t, t.Failed(), "at call %d", k)
 				}
 			})
 		}
@@ -62,23 +58,14 @@ func scenario(t *testing.T, opts []interlock.Option, arm func(*memlock.Faults)) 
 		for range 2 {
 			wg.Go(func() {
 				for j := range 3 {
-					lease, err := m.Mutex("m", opts...).Acquire(ctx)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					judge.enter(lease)
-					time.Sleep(time.Duration(1+i+j) * time.Second)
-					judge.leave(lease)
-					if err := lease.Release(); err != nil && (i > 0 || !errors.Is(err, interlock.ErrLost)) {
-						t.Error(err)
-					}
+					err := judge.hold(m.Mutex("m", opts...), time.Duration(1+i+j)*time.Second)
+					failIf(t, err != nil && i > 0, "%v", err)
 				}
 			})
 		}
 	}
 	wg.Wait()
-	if n := judge.count(); n < 16 { // a grant may be lost on its way
+	if n := judge.grants.Load(); n < 16 { // a grant may be lost on its way
 		t.Errorf("%d grants", n)
 	}
 	members[0].faults().Clear()
@@ -108,25 +95,16 @@ func TestLostRepliesAreOvercome(t *testing.T) {
 		"Raise": func(t *testing.T, a member) error {
 			err := a.Admin().RaiseToken(ctx, "m", 1<<40)
 			lease := acquire(t, a.Mutex("m"))
-			if lease.Token() <= 1<<40 {
-				t.Errorf("token %d", lease.Token())
-			}
+			failIf(t, lease.Token() <= 1<<40, "token %d", lease.Token())
 			return errors.Join(err, lease.Release())
 		},
 	} {
-		for _, after := range []bool{false, true} {
-			simulatedAs(t, fmt.Sprint(method, " ", after), alone(func(t *testing.T, a member) {
-				if after {
-					a.faults().After(method, 1).Fail()
-					a.faults().After(method, 1).Hang()
-				} else {
-					a.faults().Before(method, 1).Fail()
-					a.faults().Before(method, 1).Hang()
-				}
+		for side, at := range sides {
+			simulatedAs(t, method+" "+side, alone(func(t *testing.T, a member) {
+				at(a.faults(), method, 1).Fail()
+				at(a.faults(), method, 1).Hang()
 				ok(t, do(t, a))
-				if n := a.faults().Waiting(); n > 0 {
-					t.Errorf("%d faults were not reached", n)
-				}
+				equal(t, a.faults().Waiting(), 0, "faults that were not reached")
 			}))
 		}
 	}
@@ -169,9 +147,8 @@ func TestAReleaseIsTriedUpToTheEnd(t *testing.T) {
 					time.AfterFunc(back, a.faults().Clear)
 					began := time.Now()
 					ok(t, lease.Release())
-					if late := time.Since(began) - back; late > ttl/8 {
-						t.Errorf("a TTL of %v: released %v after the backend is back", ttl, late)
-					}
+					late := time.Since(began) - back
+					failIf(t, late > ttl/8, "a TTL of %v: released %v after the backend is back", ttl, late)
 				}
 			}
 		})

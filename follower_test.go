@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -21,26 +20,18 @@ func TestMembersOfOneClientShareItsReads(t *testing.T) {
 		var enters []<-chan result
 		for range n {
 			enters = append(enters, enter(ctx, d))
-			synctest.Wait()
 		}
 		entered := a.Admin().Exchanges()
-		if each := float64(entered-before) / n; each > 6 {
-			t.Errorf("Enter costs %.1f exchanges for each of %d", each, n)
-		}
+		failIf(t, entered-before > 6*n, "Enter costs %d exchanges for %d", entered-before, n)
 		var leaves []<-chan error
 		for _, e := range enters {
 			r := served(t, e)
-			left := make(chan error, 1)
-			go func() { left <- d.Leave(ctx, r.lease) }()
-			leaves = append(leaves, left)
-			synctest.Wait()
+			leaves = append(leaves, does(func() error { return d.Leave(ctx, r.lease) }))
 		}
 		for _, l := range leaves {
 			ok(t, <-l)
 		}
-		if each := float64(a.Admin().Exchanges()-entered) / n; each > 6 {
-			t.Errorf("Leave costs %.1f exchanges for each of %d", each, n)
-		}
+		costs(t, a, entered, 6*n)
 	}))
 }
 
@@ -60,9 +51,7 @@ func TestOneMemberOfAClientBeginsTheRound(t *testing.T) {
 			defer r.lease.Release()
 		}
 		// One Swap, its news, one read of both, and one call that waits for more news.
-		if n := a.Admin().Exchanges() - before; n > 5 {
-			t.Errorf("to begin the round took %d exchanges", n)
-		}
+		costs(t, a, before, 5)
 	}))
 }
 
@@ -71,7 +60,6 @@ func TestAMemberThatGivesUpDoesNotEndTheReadsOfOthers(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		giving, cancel := context.WithCancel(ctx)
 		gives := enter(giving, a.DoubleBarrier("d", 3))
-		synctest.Wait()
 		enters := []<-chan result{enter(ctx, a.DoubleBarrier("d", 3))}
 		synctest.Wait()
 		cancel()
@@ -117,12 +105,8 @@ func TestWhoComesJudgesByNothingOlder(t *testing.T) {
 			first, other = other, first
 		}
 		r := served(t, first)
-		left := make(chan error, 1)
-		go func() { left <- d.Leave(ctx, r.lease) }()
-		synctest.Wait()
-		if len(left) > 0 {
-			t.Fatalf("left alone: %v", <-left)
-		}
+		left := does(func() error { return d.Leave(ctx, r.lease) })
+		fatalIf(t, len(left) > 0, "left alone")
 		r = served(t, other)
 		ok(t, d.Leave(ctx, r.lease))
 		ok(t, <-left)
@@ -132,24 +116,7 @@ func TestWhoComesJudgesByNothingOlder(t *testing.T) {
 // An answer that comes late shows nothing that is older than what was seen.
 func TestWhatWasAskedForBeforeAReadIsNotShownAfterIt(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
-		watching, cancel := context.WithCancel(ctx)
-		var mu sync.Mutex
-		var seen []string
-		observe := func() <-chan struct{} {
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				for m, err := range b.Election("e").Observe(watching) {
-					ok(t, err)
-					mu.Lock()
-					seen = append(seen, m.Note)
-					mu.Unlock()
-				}
-			}()
-			synctest.Wait()
-			return done
-		}
-		first := observe()
+		first := observed(t, b.Election("e"))
 		// The first question may be older than the last read, and its answer not shown. Those after it are not.
 		zero := errtest.Must(a.Election("e").Campaign(ctx, "zero"))(t)
 		synctest.Wait()
@@ -161,16 +128,12 @@ func TestWhatWasAskedForBeforeAReadIsNotShownAfterIt(t *testing.T) {
 		ok(t, one.Release())
 		<-late.Reached() // with the answer that nobody leads
 		two := errtest.Must(a.Election("e").Campaign(ctx, "two"))(t)
-		second := observe()                   // reads again
-		b.faults().Before("Follow", 1).Hang() // what comes after the late answer comes later still
+		second := observed(t, b.Election("e")) // reads again
+		b.faults().Before("Follow", 1).Hang()  // what comes after the late answer comes later still
 		late.Deliver()
 		synctest.Wait()
-		if got, want := seen, []string{"", "zero", "", "one", "two", "two"}; !slices.Equal(got, want) {
-			t.Errorf("seen were %q, want %q", got, want)
-		}
-		cancel()
-		<-first
-		<-second
+		got, want := append(first(), second()...), []string{"", "zero", "", "one", "two", "two"}
+		failIf(t, !slices.Equal(got, want), "seen were %q, want %q", got, want)
 		ok(t, two.Release())
 	}))
 }
@@ -184,11 +147,7 @@ func TestAReadThatFailsForGoodFailsForAll(t *testing.T) {
 		missing := errors.New("the right to read is missing")
 		a.faults().Before("Load", 1).Refuse(missing)
 		for _, e := range append(enters, enter(ctx, a.DoubleBarrier("d", 3))) {
-			r, ended := got(e)
-			if !ended {
-				t.Fatal("it still waits")
-			}
-			wantErr(t, r.err, missing)
+			wantErr(t, (<-e).err, missing)
 		}
 		var round []<-chan result
 		for _, m := range []member{a, b, a} {
@@ -220,9 +179,7 @@ func TestWhoComesAfterAFailureReadsAgain(t *testing.T) {
 				a.faults().Before("Load", 1).Refuse(want)
 			}
 			for _, err := range a.Election("e").Observe(ctx) {
-				if !errors.Is(err, want) {
-					t.Errorf("got %v, want %v", err, want)
-				}
+				failIf(t, !errors.Is(err, want), "got %v, want %v", err, want)
 				break
 			}
 		}

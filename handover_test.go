@@ -22,90 +22,49 @@ func TestGoroutinesOfOneClientShareATicket(t *testing.T) {
 			before := a.Admin().Exchanges()
 			var wg sync.WaitGroup
 			for range n {
-				wg.Go(func() {
-					if err := a.Mutex("m", opts...).Do(ctx, func(held context.Context) error {
-						lease, _ := a.Mutex("m").Held(held)
-						judge.enter(lease)
-						defer judge.leave(lease)
-						return nil
-					}); err != nil {
-						t.Error(err)
-					}
-				})
+				wg.Go(func() { errtest.Is(t, judge.hold(a.Mutex("m", opts...), 0), nil) })
 			}
 			synctest.Wait()
 			ok(t, holder.Release())
 			wg.Wait()
 			exchanges := a.Admin().Exchanges() - before
-			if name == "shared" && exchanges > 2 || name == "strict" && exchanges < 2*n {
-				t.Errorf("%s: %d exchanges for %d grants", name, exchanges, n)
-			}
+			failIf(t, name == "shared" && exchanges > 2 || name == "strict" && exchanges < 2*n, "%s: %d exchanges for %d grants", name, exchanges, n)
 		}))
 	}
 }
 
-// While another client waits, goroutines hand a lock on among themselves only
-// so often, and only so long.
+// While another client waits, goroutines hand a lock on among themselves only so often, and only so long, the latter
+// though the backend never tells that somebody waits.
 func TestHandOverIsBoundedWhileOthersWait(t *testing.T) {
-	for name, work := range map[string]time.Duration{"in number": time.Microsecond, "in time": 30 * time.Millisecond} {
+	for name, c := range map[string]struct {
+		work time.Duration
+		deaf bool
+	}{"in number": {time.Microsecond, false}, "in time": {30 * time.Millisecond, false}, "without the signal": {5 * time.Millisecond, true}} {
 		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
 			judge := &referee{t: t}
+			if c.deaf {
+				a.faults().Before("Signals", 0).Hang()
+			}
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
 			for range 10 {
 				wg.Go(func() {
-					for !ended(stop) {
-						lease, err := a.Mutex("m").Acquire(ctx)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						judge.enter(lease)
-						time.Sleep(work)
-						judge.leave(lease)
-						_ = lease.Release()
+					for !ended(stop) && judge.hold(a.Mutex("m"), c.work) == nil {
 					}
 				})
 			}
 			for range 8 {
 				time.Sleep(7 * time.Millisecond)
-				before, began := judge.count(), time.Now()
-				lease := acquire(t, b.Mutex("m"))
-				judge.enter(lease)
-				if n := judge.count() - before; n > interlock.MaxHandovers+2 {
-					t.Errorf("%d grants to others meanwhile", n)
-				}
+				before, began := judge.grants.Load(), time.Now()
+				ok(t, judge.hold(b.Mutex("m"), 0))
+				n := judge.grants.Load() - before
+				failIf(t, n > interlock.MaxHandovers+2, "%d grants meanwhile", n)
 				within(t, began, 200*time.Millisecond, "waited for")
-				judge.leave(lease)
-				ok(t, lease.Release())
 			}
 			close(stop)
 			wg.Wait()
 		}))
 	}
-}
-
-// The bound in time holds though the backend never tells that somebody waits.
-func TestHandOverIsBoundedWithoutTheSignal(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		a.faults().Before("Signals", 0).Hang()
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				for !ended(stop) {
-					_ = a.Mutex("m").Do(ctx, func(context.Context) error { time.Sleep(time.Millisecond); return nil })
-				}
-			})
-		}
-		time.Sleep(time.Second)
-		began := time.Now()
-		lease := acquire(t, b.Mutex("m"))
-		within(t, began, 200*time.Millisecond, "waited for")
-		ok(t, lease.Release())
-		close(stop)
-		wg.Wait()
-	}))
 }
 
 // Tickets of these are never shared: who came first at the backend is served
@@ -128,7 +87,6 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 					m = b
 				}
 				waits = append(waits, async(ctx, lock(m.Client)))
-				synctest.Wait()
 			}
 			ok(t, holder.Release())
 			tokens := map[uint64]bool{holder.BackendToken(): true}
@@ -137,9 +95,7 @@ func TestSomeLocksAreNeverHandedOver(t *testing.T) {
 				for _, later := range waits[i+1:] {
 					notYet(t, later, "out of order")
 				}
-				if tokens[r.lease.BackendToken()] {
-					t.Error("a ticket served two")
-				}
+				failIf(t, tokens[r.lease.BackendToken()], "a ticket served two")
 				tokens[r.lease.BackendToken()] = true
 				ok(t, r.lease.Release())
 			}
@@ -164,11 +120,9 @@ func TestSticky(t *testing.T) {
 		lease := acquire(t, b.Mutex("m"))
 		within(t, began, 0, "recalled after")
 		waits := async(ctx, l)
-		synctest.Wait()
 		ok(t, lease.Release())
 		r := served(t, waits)
 		waiting := async(ctx, b.Mutex("m"))
-		synctest.Wait()
 		ok(t, r.lease.Release()) // wanted meanwhile: not kept
 		turn(t, waiting)
 
@@ -185,17 +139,11 @@ func TestAnIdleStickyLockIsJudged(t *testing.T) {
 			"lost":     func() { a.faults().Before("Renew", 0).Fail(); time.Sleep(2 * ttl) },
 			"in doubt": func() { a.faults().Before("Renew", 0).Fail(); time.Sleep(6 * time.Second) },
 			"evicted": func() {
-				for q, err := range b.Admin().Queues(ctx, "") {
-					ok(t, err)
-					ok(t, b.Admin().Evict(ctx, q.Name, q.Holders[0].ID, false))
-				}
+				evict(t, b, "m", false)
 				synctest.Wait()
 			},
 			"revoked": func() {
-				for q, err := range b.Admin().Queues(ctx, "") {
-					ok(t, err)
-					ok(t, b.Admin().Revoke(ctx, q.Name, q.Holders[0].ID))
-				}
+				ok(t, b.Admin().Revoke(ctx, "m", holder(t, b, "m").ID))
 				synctest.Wait()
 			},
 			"expired": func() { a.faults().Expire(); synctest.Wait() },
@@ -205,9 +153,7 @@ func TestAnIdleStickyLockIsJudged(t *testing.T) {
 			fail()
 			a.faults().Clear()
 			again := acquire(t, l)
-			if again.BackendToken() == first.BackendToken() {
-				t.Errorf("%s: the ticket was kept", name)
-			}
+			failIf(t, again.BackendToken() == first.BackendToken(), "%s: the ticket was kept", name)
 			ok(t, again.Release())
 			time.Sleep(3 * ttl)
 			nothingLeft(t, a, b)
@@ -227,39 +173,16 @@ func TestTokensGrowOverLocalGrants(t *testing.T) {
 			for range 2*interlock.MaxGrants + 10 {
 				lease := errtest.Must(l.TryAcquire(ctx))(t) // it never finds its own ticket in the way
 				judge.enter(lease)
-				judge.leave(lease)
+				judge.Leave(lease)
 				tickets[lease.BackendToken()]++
-				if lease.Token()>>interlock.TokenBits != lease.BackendToken() {
-					t.Fatalf("token %d of backend token %d", lease.Token(), lease.BackendToken())
-				}
+				fatalIf(t, lease.Token()>>interlock.TokenBits != lease.BackendToken(), "token %d of backend token %d", lease.Token(), lease.BackendToken())
 				ok(t, lease.Release())
 			}
 			for token, n := range tickets {
-				if n > interlock.MaxGrants {
-					t.Errorf("ticket %d served %d times", token, n)
-				}
+				failIf(t, n > interlock.MaxGrants, "ticket %d served %d times", token, n)
 			}
 		}
 		time.Sleep(2 * ttl)
-	}))
-}
-
-// Readers share one ticket, in the same way; a shared ticket is used up too.
-func TestReadersOfOneClientShareATicket(t *testing.T) {
-	simulated(t, alone(func(t *testing.T, a member) {
-		l := a.RWMutex("rw").Reader()
-		first := acquire(t, l)
-		before := a.Admin().Exchanges()
-		var leases []*interlock.Lease
-		for range 100 {
-			leases = append(leases, acquire(t, l))
-		}
-		costs(t, a, before, 0)
-		ok(t, first.Release())
-		for _, lease := range leases {
-			ok(t, lease.Err())
-			ok(t, lease.Release())
-		}
 	}))
 }
 
@@ -281,7 +204,6 @@ func TestAReaderDoesNotPassAWaitingWriter(t *testing.T) {
 				reader := a.RWMutex("rw").Reader()
 				first := acquire(t, reader)
 				writes := async(ctx, m.RWMutex("rw", opts...).Writer())
-				synctest.Wait()
 				reads := async(ctx, reader)
 				notYet(t, reads, "a reader has passed the writer")
 				wantErr(t, errOf(reader.TryAcquire(ctx)), interlock.ErrBusy)
@@ -306,7 +228,6 @@ func TestStickyReadersAreNotKeptFromAWriterOfTheirClient(t *testing.T) {
 		rw := a.RWMutex("rw", interlock.Sticky())
 		reader := acquire(t, rw.Reader())
 		writes := async(ctx, rw.Writer())
-		synctest.Wait()
 		ok(t, reader.Release())
 		now(t, writes, "the readers' ticket is kept").release(t)
 	})
@@ -326,32 +247,13 @@ func TestNobodyIsServedDuringARelease(t *testing.T) {
 		}))
 		holder := acquire(t, a.Mutex("m"))
 		between, cancel := context.WithCancel(ctx)
-		gaveUp, served := make(chan error, 1), make(chan struct{})
-		go func() {
-			_, err := a.Mutex("m").Acquire(between)
-			gaveUp <- err
-		}()
-		synctest.Wait()
-		go func() {
-			lease := acquire(t, a.Mutex("m"))
-			close(served)
-			ok(t, lease.Release())
-		}()
-		synctest.Wait()
-		go func() { ok(t, holder.Release()) }()
-		synctest.Wait()
+		gaveUp, next := async(between, a.Mutex("m")), async(ctx, a.Mutex("m"))
+		released := does(holder.Release)
 		cancel()
-		if err := <-gaveUp; err == nil {
-			t.Error("a cancelled acquire has the lock")
-		}
-		synctest.Wait()
-		select {
-		case <-served:
-			t.Error("another one holds while the lock is being released")
-		default:
-		}
+		wantErr(t, (<-gaveUp).err, context.Canceled)
+		notYet(t, next, "another one holds while the lock is being released")
 		close(releasing)
-		<-served
-		synctest.Wait()
+		turn(t, next)
+		ok(t, <-released)
 	})
 }

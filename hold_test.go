@@ -26,9 +26,7 @@ func TestWhatOfAHoldCanBeUsed(t *testing.T) {
 			time.Minute:     59 * time.Second,
 		} {
 			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(hold)))
-			if got := lease.Remaining(); got != usable {
-				t.Errorf("of ExpiresAfter(%v) %v can be used, want %v", hold, got, usable)
-			}
+			equal(t, lease.Remaining(), usable, "what can be used of ExpiresAfter(%v)", hold)
 			wantErr(t, lease.Extend(ctx, 0), interlock.ErrInvalid)
 			ok(t, lease.Release())
 		}
@@ -52,15 +50,9 @@ func TestHoldCountsFromTheGrant(t *testing.T) {
 // Whatever another process does with it, the lease is told in time: before
 // anybody else can hold the lock if it was evicted.
 func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, b member, id string) (told time.Duration){
-		"released elsewhere": func(t *testing.T, b member, id string) time.Duration {
-			ok(t, errtest.Must(b.Adopt(ctx, "m", id))(t).Release())
-			return ttl / 3
-		},
-		"evicted": func(t *testing.T, b member, id string) time.Duration {
-			ok(t, b.Admin().Evict(ctx, "m", id, false))
-			return ttl / 3
-		},
+	for name, end := range map[string]func(t *testing.T, b member, id string){
+		"released elsewhere": func(t *testing.T, b member, id string) { ok(t, errtest.Must(b.Adopt(ctx, "m", id))(t).Release()) },
+		"evicted":            func(t *testing.T, b member, id string) { ok(t, b.Admin().Evict(ctx, "m", id, false)) },
 	} {
 		for _, replaced := range []bool{false, true} {
 			simulatedAs(t, name, both(func(t *testing.T, a, b member) {
@@ -70,9 +62,9 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				began := time.Now()
-				told := end(t, b, lease.ID())
+				end(t, b, lease.ID())
 				<-lease.Done()
-				within(t, began, told, "told after")
+				within(t, began, ttl/3, "told after")
 				wantErr(t, lease.Release(), interlock.ErrLost)
 				ok(t, errtest.Must(b.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))(t).Release())
 			}))
@@ -83,17 +75,12 @@ func TestALeaseOfHoldIsToldThatItHasEnded(t *testing.T) {
 // When it is not known whether a shortening took effect, the lease ends at the
 // earlier time.
 func TestAnAmbiguousExtendCountsAsTheEarlierEnd(t *testing.T) {
-	for name, point := range map[string]func(*memlock.Faults) memlock.Point{
-		"after":  func(f *memlock.Faults) memlock.Point { return f.After("Keep", 0) },
-		"before": func(f *memlock.Faults) memlock.Point { return f.Before("Keep", 0) },
-	} {
-		simulatedAs(t, name, func(t *testing.T) {
+	for side, at := range sides {
+		simulatedAs(t, side, func(t *testing.T) {
 			a, b := pair(t)
 			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
-			point(a.faults()).Fail()
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			wantErr(t, lease.Extend(short, 10*time.Second), context.DeadlineExceeded)
+			at(a.faults(), "Keep", 0).Fail()
+			wantErr(t, lease.Extend(lasting(t, time.Second), 10*time.Second), context.DeadlineExceeded)
 			next := async(ctx, b.Mutex("m"))
 			<-lease.Done()
 			notYet(t, next, "the next one held before the loss")
@@ -110,9 +97,7 @@ func TestAdoptAnOwnLease(t *testing.T) {
 		var again *interlock.Lease
 		for range 2 * interlock.MaxGrants {
 			again = errtest.Must(a.Adopt(ctx, "m", lease.ID()))(t)
-			if again.Token() != lease.Token() {
-				t.Fatalf("token %d, want %d", again.Token(), lease.Token())
-			}
+			fatalIf(t, again.Token() != lease.Token(), "token %d, want %d", again.Token(), lease.Token())
 		}
 		ok(t, again.Extend(ctx, time.Hour))
 		time.Sleep(2 * time.Minute)
@@ -130,19 +115,10 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 		a, b := pair(t)
 		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		slow := b.faults().After("Follow", 1).Hang()
-		adopted := make(chan *interlock.Lease, 2)
-		for range 2 {
-			go func() {
-				l, err := b.Adopt(ctx, "m", lease.ID())
-				if err != nil {
-					t.Error(err)
-				}
-				adopted <- l
-			}()
-		}
-		synctest.Wait()
+		adopt := func(ctx context.Context) (*interlock.Lease, error) { return b.Adopt(ctx, "m", lease.ID()) }
+		one, two := begun(ctx, adopt), begun(ctx, adopt)
 		slow.Deliver()
-		first, second := <-adopted, <-adopted
+		first, second := served(t, one).lease, served(t, two).lease
 		ok(t, first.Err())
 		ok(t, second.Err())
 		ok(t, first.Release())
@@ -152,20 +128,28 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// Releasing a lease of a long time does not wait for its end if the backend is away, and Close does not
-// wait for what could not be given back.
+// Releasing a lease of a long time does not wait for its end if the backend is away, or say that it is lost, and Close
+// does not wait for what could not be given back.
 func TestReleasingAHoldIsTriedForATTL(t *testing.T) {
-	simulated(t, func(t *testing.T) {
-		a := join(t, memlock.NewWorld())
-		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
-		a.faults().Before("Leave", 0).Fail()
-		began := time.Now()
-		wantErr(t, lease.Release(), memlock.ErrFailed)
-		within(t, began, 2*ttl, "tried for")
-		began = time.Now()
-		ok(t, a.Close())
-		within(t, began, time.Second, "closed after")
-	})
+	for _, said := range []error{memlock.ErrFailed, driver.ErrSession} {
+		simulated(t, func(t *testing.T) {
+			a := join(t, memlock.NewWorld())
+			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
+			if said == memlock.ErrFailed {
+				a.faults().Before("Leave", 0).Fail()
+			} else {
+				a.faults().Before("Leave", 0).Refuse(said)
+			}
+			began := time.Now()
+			err := lease.Release()
+			failIf(t, err == nil || errors.Is(err, interlock.ErrLost), "%v", err)
+			wantErr(t, lease.Err(), interlock.ErrReleased)
+			within(t, began, 2*ttl, "tried for")
+			began = time.Now()
+			ok(t, a.Close())
+			within(t, began, time.Second, "closed after")
+		})
+	}
 }
 
 func TestAtLeastKeepsOthersOut(t *testing.T) {
@@ -179,9 +163,7 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		wantErr(t, errOf(b.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 		wantErr(t, errOf(a.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
 		next := acquire(t, b.Mutex("m", interlock.ReportDeath()))
-		if d := time.Since(began); d != time.Minute {
-			t.Errorf("kept out for %v", d)
-		}
+		equal(t, time.Since(began), time.Minute, "kept out for")
 		inherits(t, next, false)
 		ok(t, next.Release())
 
@@ -196,9 +178,7 @@ func TestAtLeastKeepsOthersOut(t *testing.T) {
 		ok(t, a.Close())
 		wantErr(t, closed.Err(), interlock.ErrReleased)
 		next = acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d != time.Minute {
-			t.Errorf("kept out for %v after Close", d)
-		}
+		equal(t, time.Since(began), time.Minute, "kept out after Close for")
 		ok(t, next.Release())
 		nothingLeft(t, b)
 	})
@@ -212,28 +192,20 @@ func TestAtMostEndsALease(t *testing.T) {
 		for _, releases := range []bool{true, false} {
 			began := time.Now()
 			lease := acquire(t, a.Mutex("m", interlock.AtMost(long)))
-			if left := lease.Deadline().Sub(began); left >= ttl {
-				t.Errorf("the first deadline comes after %v, although the lease is renewed", left)
-			}
+			left := lease.Deadline().Sub(began)
+			failIf(t, left >= ttl, "the first deadline comes after %v, although the lease is renewed", left)
 			bound, cancel := lease.Bind(ctx)
 			next := async(ctx, b.Mutex("m"))
 			time.Sleep(long - ttl/2)
 			ok(t, lease.Err())
-			if left := lease.Remaining(); left != ttl/2 {
-				t.Errorf("%v are left before the end of AtMost", left)
-			}
+			equal(t, lease.Remaining(), ttl/2, "left before the end of AtMost")
 			<-bound.Done()
-			if d := time.Since(began); d != long {
-				t.Errorf("the context ends after %v", d)
-			}
+			equal(t, time.Since(began), long, "the context ends after")
 			wantErr(t, context.Cause(bound), interlock.ErrLost)
-			if text := lease.Err().Error(); !strings.Contains(text, "held for 10m0s, as long as AtMost allows") {
-				t.Error(text)
-			}
+			text := lease.Err().Error()
+			failIf(t, !strings.Contains(text, "held for 10m0s, as long as AtMost allows"), "%v", text)
 			time.Sleep(time.Second)
-			if len(next) > 0 {
-				t.Error("the next one holds before this one has released, or a TTL is over")
-			}
+			failIf(t, len(next) > 0, "the next one holds before this one has released, or a TTL is over")
 			cancel()
 			if releases {
 				wantErr(t, lease.Release(), interlock.ErrLost)
@@ -283,9 +255,8 @@ func TestAtMostHandsTheLeadershipOn(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second)
 		end()
 		all.Wait()
-		if want := []string{"a", "b", "a", "b"}; !slices.Equal(led, want) {
-			t.Errorf("led: %q, want %q", led, want)
-		}
+		want := []string{"a", "b", "a", "b"}
+		failIf(t, !slices.Equal(led, want), "led: %q, want %q", led, want)
 	}))
 }
 
@@ -303,68 +274,60 @@ func TestAnUnhealthyLeaderHandsTheLeadershipOn(t *testing.T) {
 		"an error, and goes on": {func(context.Context) error { return ill }, false, "is not healthy: the disk is full", 0},
 		"no answer":             {func(context.Context) error { time.Sleep(3 * ttl); return nil }, true, "has not returned within", ttl},
 	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, both(func(t *testing.T, a, b member) {
-				ctx, end := context.WithCancel(ctx)
-				var all sync.WaitGroup
-				var calls atomic.Int32
-				terms := 0
-				began, lost, next := time.Now(), time.Duration(0), time.Duration(0)
-				all.Go(func() {
-					_ = a.Election("e").LeadWhile(ctx, "a", func(ctx context.Context) error {
-						if calls.Add(1) == 3 {
-							return c.check(ctx)
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
+			ctx, end := context.WithCancel(ctx)
+			var all sync.WaitGroup
+			var calls atomic.Int32
+			terms := 0
+			began, lost, next := time.Now(), time.Duration(0), time.Duration(0)
+			all.Go(func() {
+				_ = a.Election("e").LeadWhile(ctx, "a", func(ctx context.Context) error {
+					if calls.Add(1) == 3 {
+						return c.check(ctx)
+					}
+					return nil
+				}, func(ctx context.Context) error {
+					if terms++; terms > 1 {
+						end()
+					}
+					<-ctx.Done()
+					if terms == 1 {
+						lost = time.Since(began)
+						wantErr(t, context.Cause(ctx), interlock.ErrLost)
+						errtest.Says(t, context.Cause(ctx), c.why)
+						if !c.stops {
+							time.Sleep(2 * ttl)
 						}
-						return nil
-					}, func(ctx context.Context) error {
-						if terms++; terms > 1 {
-							end()
-						}
-						<-ctx.Done()
-						if terms == 1 {
-							lost = time.Since(began)
-							wantErr(t, context.Cause(ctx), interlock.ErrLost)
-							if why := context.Cause(ctx).Error(); !strings.Contains(why, c.why) {
-								t.Error(why)
-							}
-							if !c.stops {
-								time.Sleep(2 * ttl)
-							}
-						}
-						return nil
-					})
+					}
+					return nil
 				})
-				synctest.Wait()
-				all.Go(func() {
-					lease := acquire(t, b.Election("e").Candidate("b"))
-					next = time.Since(began)
-					time.Sleep(time.Second)
-					ok(t, lease.Release())
-				})
-				all.Wait()
-				time.Sleep(3 * ttl) // a check is left behind
-				if want := 2*ttl/3 + c.after; lost < want-time.Second || lost > want+time.Second {
-					t.Errorf("it is lost after %v, want %v", lost, want)
-				}
-				switch {
-				case c.stops && next != lost:
-					t.Errorf("the next one leads %v after one that has stopped", next-lost)
-				case !c.stops && (next <= lost || next > lost+ttl):
-					t.Errorf("the next one leads %v after one that goes on", next-lost)
-				}
-				if terms != 2 {
-					t.Errorf("it has led %d times, want twice", terms)
-				}
-			}))
-		})
+			})
+			synctest.Wait()
+			all.Go(func() {
+				lease := acquire(t, b.Election("e").Candidate("b"))
+				next = time.Since(began)
+				time.Sleep(time.Second)
+				ok(t, lease.Release())
+			})
+			all.Wait()
+			time.Sleep(3 * ttl) // a check is left behind
+			want := 2*ttl/3 + c.after
+			failIf(t, lost < want-time.Second || lost > want+time.Second, "it is lost after %v, want %v", lost, want)
+			switch {
+			case c.stops && next != lost:
+				t.Errorf("the next one leads %v after one that has stopped", next-lost)
+			case !c.stops && (next <= lost || next > lost+ttl):
+				t.Errorf("the next one leads %v after one that goes on", next-lost)
+			}
+			failIf(t, terms != 2, "it has led %d times, want twice", terms)
+		}))
 	}
 }
 
 // Promise: a candidate that is not healthy stands in nobody's way, and its Lead ends with its context.
 func TestAnUnhealthyCandidateDoesNotStand(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
-		ctx, end := context.WithTimeout(ctx, 10*ttl)
-		defer end()
+		ctx := lasting(t, 10*ttl)
 		led := make(chan error, 1)
 		go func() {
 			led <- a.Election("e").LeadWhile(ctx, "a", func(context.Context) error { return errors.New("not yet") }, func(context.Context) error {
@@ -374,9 +337,8 @@ func TestAnUnhealthyCandidateDoesNotStand(t *testing.T) {
 		}()
 		time.Sleep(5 * ttl)
 		q := errtest.Must(b.Admin().Queue(ctx, "e"))(t)
-		if n := len(q.Holders) + len(q.Waiters); n > 0 {
-			t.Errorf("%d stand", n)
-		}
+		n := len(q.Holders) + len(q.Waiters)
+		failIf(t, n > 0, "%d stand", n)
 		wantErr(t, <-led, context.DeadlineExceeded)
 	}))
 }
@@ -388,14 +350,12 @@ func TestHoldThatWasGrantedUnseenBeforeItsSessionEnded(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		lost := a.faults().After("Join", 1).Hang()
 		got := async(ctx, a.Mutex("m", interlock.ExpiresAfter(24*time.Hour)))
-		synctest.Wait()
 		a.faults().Expire()
 		lost.Lose()
 		began := time.Now()
 		r := served(t, got)
-		if d := r.at.Sub(began); d > 10*ttl {
-			t.Errorf("it has waited for %v", d)
-		}
+		d := r.at.Sub(began)
+		failIf(t, d > 10*ttl, "it has waited for %v", d)
 		ok(t, r.lease.Release())
 	}))
 }
@@ -408,7 +368,6 @@ func TestHoldThatNobodyWantsIsGivenBackAfterALongOutage(t *testing.T) {
 		a.faults().After("Join", 1).Hang()
 		limited, cancel := context.WithCancel(ctx)
 		got := async(limited, a.Mutex("m", interlock.ExpiresAfter(24*time.Hour)))
-		synctest.Wait()
 		a.faults().Before("", 0).Fail()
 		cancel()
 		wantErr(t, (<-got).err, context.Canceled)
@@ -430,9 +389,8 @@ func TestAnAdoptedLeaseLastsNoLongerThanTheFirst(t *testing.T) {
 		slow := b.faults().After("Follow", 1).Stick()
 		time.AfterFunc(4*time.Second, slow.Deliver)
 		adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t)
-		if mine, theirs := adopted.Remaining(), lease.Remaining(); mine > theirs {
-			t.Errorf("adopted for %v, held for %v", mine, theirs)
-		}
+		mine, theirs := adopted.Remaining(), lease.Remaining()
+		failIf(t, mine > theirs, "adopted for %v, held for %v", mine, theirs)
 		ok(t, adopted.Release())
 	})
 }
@@ -445,8 +403,7 @@ func TestAnAdoptionInVainGivesNothingBack(t *testing.T) {
 		a, c := join(t, w), join(t, w)
 		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(20*time.Second)))
 		d := &jumping{stopped: stopped{Driver: w.Driver()}}
-		b := errtest.Must(interlock.New(ctx, d))(t)
-		defer b.Close()
+		b := client(t, d)
 		wantErr(t, errOf(b.Adopt(ctx, "m", lease.ID())), interlock.ErrLost)
 		synctest.Wait()
 		wantErr(t, errOf(c.Mutex("m").TryAcquire(ctx)), interlock.ErrBusy)
@@ -491,9 +448,7 @@ func TestAtLeastHoldsForANestedLeaseToo(t *testing.T) {
 				return nil
 			}))
 			next := acquire(t, b.Mutex("m"))
-			if d := time.Since(began); d != time.Minute {
-				t.Errorf("kept out for %v", d)
-			}
+			equal(t, time.Since(began), time.Minute, "kept out for")
 			ok(t, next.Release())
 		}))
 	}
@@ -504,19 +459,11 @@ func TestTwoThatExtendAtOnceAgreeWithTheBackend(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		slow := a.faults().After("Keep", 1).Hang()
-		var both sync.WaitGroup
-		extend := func(d time.Duration) {
-			both.Go(func() {
-				errtest.Is(t, lease.Extend(ctx, d), nil)
-			})
-			synctest.Wait()
-		}
-		extend(time.Hour)
-		<-slow.Reached()
-		extend(20 * time.Second)
+		longer := does(func() error { return lease.Extend(ctx, time.Hour) })
+		shorter := does(func() error { return lease.Extend(ctx, 20*time.Second) })
 		time.Sleep(time.Second)
 		slow.Deliver()
-		both.Wait()
+		ok(t, errors.Join(<-longer, <-shorter))
 		next := async(ctx, b.Mutex("m"))
 		<-lease.Done()
 		notYet(t, next, "the next one held before the loss")
@@ -550,9 +497,7 @@ func TestAnAdoptedWriterStaysAWriter(t *testing.T) {
 		adopted := errtest.Must(b.Adopt(ctx, "rw", lease.ID()))(t)
 		wantErr(t, adopted.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, adopted.Err())
-		if !adopted.Exclusive() {
-			t.Error("it is a reader's")
-		}
+		failIf(t, !adopted.Exclusive(), "it is a reader's")
 		second := errtest.Must(a.Adopt(ctx, "rw", lease.ID()))(t)
 		wantErr(t, lease.Downgrade(ctx), interlock.ErrInvalid) // another has it as a writer
 		ok(t, second.Err())

@@ -15,48 +15,37 @@ import (
 // done.
 func TestInherited(t *testing.T) {
 	robust := interlock.ReportDeath()
+	work := func(f func() error, opts ...interlock.Option) func(member) {
+		return func(a member) {
+			defer func() { _ = recover() }()
+			_ = a.Mutex("m", append(opts, robust)...).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); return f() })
+		}
+	}
+	dies := func(how func(*memlock.Faults)) func(member) {
+		return func(a member) {
+			_, _ = a.Mutex("m", robust).Acquire(ctx)
+			time.Sleep(time.Nanosecond)
+			how(a.faults())
+		}
+	}
+	panics := func() error { panic("half done") }
 	for name, c := range map[string]struct {
 		end       func(a member)
 		inherited bool
 	}{
-		"released": {func(a member) {
-			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); return nil })
-		}, false},
-		"an error": {func(a member) {
-			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); return context.Canceled })
-		}, false},
-		"a panic": {func(a member) {
-			defer func() { _ = recover() }()
-			_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); panic("half done") })
-		}, true},
+		"released":           {work(func() error { return nil }), false},
+		"an error":           {work(func() error { return context.Canceled }), false},
+		"a panic":            {work(panics), true},
+		"a panic, strict":    {work(panics, interlock.StrictOrder()), true},
+		"the goroutine ends": {work(func() error { runtime.Goexit(); return nil }), true},
+		"death":              {dies((*memlock.Faults).Cut), true},
+		"the session's end":  {dies((*memlock.Faults).Expire), true},
 		"a panic in a nested Do": {func(a member) {
 			l := a.Mutex("m", robust, interlock.Reentrant())
 			_ = l.Do(ctx, func(held context.Context) error {
 				defer func() { _ = recover() }()
 				return l.Do(held, func(context.Context) error { time.Sleep(time.Nanosecond); panic("half done") })
 			})
-		}, true},
-		"the goroutine ends": {func(a member) {
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_ = a.Mutex("m", robust).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); runtime.Goexit(); return nil })
-			}()
-			<-done
-		}, true},
-		"death": {func(a member) {
-			_, _ = a.Mutex("m", robust).Acquire(ctx)
-			time.Sleep(time.Nanosecond)
-			a.faults().Cut()
-		}, true},
-		"the session's end": {func(a member) {
-			_, _ = a.Mutex("m", robust).Acquire(ctx)
-			time.Sleep(time.Nanosecond)
-			a.faults().Expire()
-		}, true},
-		"a writer's panic": {func(a member) {
-			defer func() { _ = recover() }()
-			_ = a.Mutex("m", robust, interlock.StrictOrder()).Do(ctx, func(context.Context) error { time.Sleep(time.Nanosecond); panic("half done") })
 		}, true},
 	} {
 		for _, own := range []bool{true, false} {
@@ -70,19 +59,11 @@ func TestInherited(t *testing.T) {
 					next = a
 				}
 				done := make(chan struct{})
-				go func() { c.end(a); close(done) }()
+				go func() { defer close(done); c.end(a) }()
 				synctest.Wait()
-				waits := async(ctx, next.Mutex("m", robust))
-				r := <-waits
+				inherited(t, async(ctx, next.Mutex("m", robust)), c.inherited)
 				<-done
-				ok(t, r.err)
-				if r.lease.Inherited() != c.inherited {
-					t.Errorf("inherited %v", r.lease.Inherited())
-				}
-				ok(t, r.lease.Release())
-				after := acquire(t, next.Mutex("m", robust))
-				inherits(t, after, false)
-				ok(t, after.Release())
+				inherited(t, async(ctx, next.Mutex("m", robust)), false)
 			})
 		}
 	}
@@ -122,16 +103,12 @@ func TestALockThatReportsDeathHasATicketOfItsOwn(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		dead := acquire(t, b.Mutex("m"))
 		plain := async(ctx, a.Mutex("m"))
-		synctest.Wait()
 		robust := async(ctx, a.Mutex("m", interlock.ReportDeath()))
-		synctest.Wait()
 		b.faults().Expire()
 		first := <-plain
 		first.release(t)
 		second := served(t, robust)
-		if second.lease.BackendToken() == first.lease.BackendToken() {
-			t.Error("both had one ticket")
-		}
+		failIf(t, second.lease.BackendToken() == first.lease.BackendToken(), "both had one ticket")
 		ok(t, second.lease.Release())
 		wantErr(t, dead.Release(), interlock.ErrLost)
 	}))
@@ -144,8 +121,7 @@ func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
 	for name, opts := range map[string][]interlock.Option{"shared": {robust}, "strict": {robust, interlock.StrictOrder()}} {
 		for _, at := range []string{"the reply is there", "the reply is on its way"} {
 			simulatedAs(t, name+", "+at, func(t *testing.T) {
-				w := memlock.NewWorld()
-				a, b, c := join(t, w), join(t, w), join(t, w)
+				a, b, c := trio(t)
 				acquire(t, b.Mutex("m", robust))
 				reply := a.faults().After("Await", 1)
 				hung := reply.Stick
@@ -155,18 +131,14 @@ func TestWhoGivesUpLeavesTheNewsToTheNext(t *testing.T) {
 				told := hung()
 				waiting, cancel := context.WithCancel(ctx)
 				gives := async(waiting, a.Mutex("m", opts...))
-				synctest.Wait()
 				next := async(ctx, c.Mutex("m", robust))
-				synctest.Wait()
 				b.faults().Expire()
 				<-told.Reached()
 				cancel()
 				synctest.Wait()
 				told.Deliver()
 				wantErr(t, (<-gives).err, context.Canceled)
-				r := served(t, next)
-				inherits(t, r.lease, true)
-				ok(t, r.lease.Release())
+				inherited(t, next, true)
 				nothingLeft(t, a, b, c)
 			})
 		}
@@ -181,7 +153,6 @@ func TestALateReleaseIsCleanIfTheTicketStillStands(t *testing.T) {
 			a, b := pair(t)
 			lease := acquire(t, a.Mutex("m", interlock.ReportDeath()))
 			next := async(ctx, b.Mutex("m", interlock.ReportDeath()))
-			synctest.Wait()
 			late := a.faults().Before("Leave", 1).Hang()
 			a.faults().Before("Leave", 0).Hang()
 			wantErr(t, lease.Release(), interlock.ErrLost)
@@ -189,11 +160,7 @@ func TestALateReleaseIsCleanIfTheTicketStillStands(t *testing.T) {
 				time.Sleep(ttl)
 			}
 			late.Deliver()
-			r := served(t, next)
-			if r.lease.Inherited() == inTime {
-				t.Errorf("in time: %v, inherited: %v", inTime, r.lease.Inherited())
-			}
-			ok(t, r.lease.Release())
+			inherited(t, next, !inTime)
 			a.faults().Clear()
 		})
 	}

@@ -19,27 +19,22 @@ func TestALockIsLookedAtOnce(t *testing.T) {
 		w := memlock.NewWorld()
 		a, b := join(t, w, interlock.Prefix("app/")), join(t, w, interlock.Prefix("app/"))
 		q, err := b.Admin().Queue(ctx, "m")
-		if ok(t, err); q.Name != "m" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0 {
-			t.Errorf("nobody holds it: %+v", q)
-		}
+		ok(t, err)
+		failIf(t, q.Name != "m" || q.Kind != "" || len(q.Holders)+len(q.Waiters) > 0, "nobody holds it: %+v", q)
 		acquire(t, join(t, w, interlock.Prefix("other/")).Mutex("m"))
 		lease := acquire(t, a.Mutex("m", interlock.Note("why")))
 		waits := async(ctx, b.Mutex("m"))
-		synctest.Wait()
 		before := b.Admin().Exchanges()
 		q = errtest.Must(b.Admin().Queue(ctx, "m"))(t)
-		if n := b.Admin().Exchanges() - before; n != 2 {
-			t.Errorf("%d exchanges", n)
-		}
+		equal(t, b.Admin().Exchanges()-before, 2, "exchanges")
 		if q.Name != "m" || q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders) != 1 || len(q.Waiters) != 1 || q.Holders[0].Token != lease.Token() || q.Holders[0].Note != "why" {
 			t.Errorf("%+v", q)
 		}
 		b.faults().After("Follow", 1).Fail() // it looks again
 		errtest.Must(b.Admin().Queue(ctx, "m"))(t)
 		for q, err := range b.Admin().Queues(ctx, "") {
-			if ok(t, err); q.Name != "m" || q.Holders[0].Token != lease.Token() {
-				t.Errorf("of another prefix: %+v", q)
-			}
+			ok(t, err)
+			failIf(t, q.Name != "m" || q.Holders[0].Token != lease.Token(), "of another prefix: %+v", q)
 		}
 		_, err = b.Admin().Queue(ctx, "a//b")
 		wantErr(t, err, interlock.ErrInvalid)
@@ -60,16 +55,12 @@ func TestRaiseTokensIsForAllNames(t *testing.T) {
 		token := held.Token()
 		floor := token + 1<<40
 		ok(t, a.Admin().RaiseTokens(ctx, floor))
-		if held.Token() != token {
-			t.Errorf("the token of a lease became %d after %d", held.Token(), token)
-		}
+		failIf(t, held.Token() != token, "the token of a lease became %d after %d", held.Token(), token)
 		ok(t, held.Release())
 		waited := now(t, waits, "the waiter is not granted")
 		later := []*interlock.Lease{waited.lease, acquire(t, b.Mutex("used")), acquire(t, a.Mutex("never"))}
 		for _, l := range later {
-			if l.Token() <= floor {
-				t.Errorf("a token is %d, the floor %d", l.Token(), floor)
-			}
+			failIf(t, l.Token() <= floor, "a token is %d, the floor %d", l.Token(), floor)
 			ok(t, l.Release())
 		}
 	})
@@ -131,16 +122,12 @@ func TestASetOfLocksIsFollowed(t *testing.T) {
 			for len(seen) > 0 { // it may have looked between two changes
 				all = <-seen
 			}
-			if all == nil {
-				t.Fatalf("%s: not told", what)
-			}
+			fatalIf(t, all == nil, "%s: not told", what)
 			got := []string{}
 			for _, q := range all {
 				got = append(got, fmt.Sprintf("%s %d+%d", q.Name, len(q.Holders), len(q.Waiters)))
 			}
-			if !slices.Equal(got, states) {
-				t.Errorf("%s: %q, want %q", what, got, states)
-			}
+			failIf(t, !slices.Equal(got, states), "%s: %q, want %q", what, got, states)
 		}
 		expect("at first")
 		first := acquire(t, a.Mutex("jobs/a"))
@@ -150,18 +137,15 @@ func TestASetOfLocksIsFollowed(t *testing.T) {
 		expect("another one waits", "jobs/a 1+1")
 		second := acquire(t, a.Mutex("jobs/b"))
 		expect("two are held", "jobs/a 1+1", "jobs/b 1+0")
-		if time.Sleep(5 * time.Minute); len(seen) > 0 {
-			t.Errorf("told of a renewal: %v", <-seen)
-		}
+		time.Sleep(5 * time.Minute)
+		failIf(t, len(seen) > 0, "told of a renewal")
 		ok(t, first.Release())
 		turn(t, waits)
 		expect("one is free", "jobs/b 1+0")
 		ok(t, second.Release())
 		expect("both are free")
 		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("it ended with %v", err)
-		}
+		equal(t, <-ended, nil, "it ended with")
 	})
 }
 
@@ -171,16 +155,13 @@ func TestALockIsTheSameAtAnotherTime(t *testing.T) {
 		m := interlock.Member{ID: "m", Since: time.Unix(s, 0), Until: time.Unix(s, 0)}
 		return interlock.Queue{Holders: []interlock.Member{m}, Waiters: []interlock.Member{m}, Overruns: []interlock.Overrun{{Since: m.Since}}, Paused: m.Since}
 	}
-	if !of(1).Same(of(2)) {
-		t.Error("it changes with times")
-	}
+	failIf(t, !of(1).Same(of(2)), "it changes with times")
 	for what, change := range map[string]func(*interlock.Queue){
 		"a note":  func(q *interlock.Queue) { q.Holders[0].Note = "other" },
 		"a pause": func(q *interlock.Queue) { q.Paused = time.Time{} },
 	} {
 		q := of(1)
-		if change(&q); q.Same(of(1)) {
-			t.Errorf("%s does not change it", what)
-		}
+		change(&q)
+		failIf(t, q.Same(of(1)), "%s does not change it", what)
 	}
 }

@@ -77,8 +77,7 @@ func TestImpossibleRequestsFailAtOnce(t *testing.T) {
 // has no hole where the name would be.
 func TestAnEmptyNameIsRefused(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c := errtest.Must(interlock.New(ctx, memlock.NewWorld().Driver(), interlock.Prefix("app-")))(t)
-		defer c.Close()
+		c := client(t, memlock.NewWorld().Driver(), interlock.Prefix("app-"))
 		for _, err := range []error{
 			c.Mutex("").Do(ctx, func(context.Context) error { return nil }),
 			c.RWMutex("").Reader().Do(ctx, func(context.Context) error { return nil }),
@@ -89,9 +88,8 @@ func TestAnEmptyNameIsRefused(t *testing.T) {
 			c.Admin().RaiseToken(ctx, "", 1),
 		} {
 			wantErr(t, err, interlock.ErrInvalid)
-			if text := fmt.Sprint(err); !strings.HasSuffix(text, ": name is empty") || strings.Contains(text, " :") {
-				t.Errorf("it says %q", text)
-			}
+			text := fmt.Sprint(err)
+			failIf(t, !strings.HasSuffix(text, ": name is empty") || strings.Contains(text, " :"), "it says %q", text)
 		}
 	})
 }
@@ -103,12 +101,9 @@ func TestNamesAreTakenAsTheyAre(t *testing.T) {
 			strings.Repeat("a", 200), strings.Repeat("a/", 255) + "a",
 		} {
 			lease := acquire(t, a.Mutex(name))
-			if lease.Name() != name {
-				t.Errorf("%q became %q", name, lease.Name())
-			}
-			if _, err := interlock.NewValue[int](a.Client, name).Set(ctx, 1, 0); err != nil {
-				t.Error(err)
-			}
+			failIf(t, lease.Name() != name, "%q became %q", name, lease.Name())
+			_, err := interlock.NewValue[int](a.Client, name).Set(ctx, 1, 0)
+			failIf(t, err != nil, "%v", err)
 			ok(t, lease.Release())
 		}
 	}))
@@ -128,15 +123,11 @@ func TestOpenRefusesWrongURLs(t *testing.T) {
 	}
 	c := errtest.Must(interlock.Open(ctx, "mem:?ttl=3s&prefix=app/&owner=me"))(t)
 	defer c.Close()
-	if c.TTL() != 3*time.Second {
-		t.Errorf("TTL %v", c.TTL())
-	}
+	failIf(t, c.TTL() != 3*time.Second, "TTL %v", c.TTL())
 	lease := acquire(t, c.Mutex("m"))
 	for q, err := range c.Admin().Queues(ctx, "") {
 		ok(t, err)
-		if q.Name != "m" || q.Holders[0].Owner != "me" {
-			t.Errorf("%+v", q)
-		}
+		failIf(t, q.Name != "m" || q.Holders[0].Owner != "me", "%+v", q)
 	}
 	ok(t, lease.Release())
 }
@@ -146,9 +137,8 @@ func TestCheckOfWhatIsNotChecked(t *testing.T) {
 	for url, want := range map[string]error{
 		"mem:": errors.ErrUnsupported, "mem:?ttl=1ms": interlock.ErrInvalid, "nonsense": interlock.ErrInvalid,
 	} {
-		if all, err := interlock.Check(t.Context(), url); !errors.Is(err, want) || len(all) > 0 {
-			t.Errorf("%s: %v, %v, not %v", url, all, err, want)
-		}
+		all, err := interlock.Check(t.Context(), url)
+		failIf(t, !errors.Is(err, want) || len(all) > 0, "%s: %v, %v, not %v", url, all, err, want)
 	}
 }
 
@@ -168,13 +158,9 @@ func TestClientsOfOneURLMeet(t *testing.T) {
 func TestStripesOfKeys(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		s := a.Striped("items", 16)
-		if s.Len() != 16 || s.Stripe(3).Name() != "items/3" {
-			t.Errorf("%d stripes, one is %s", s.Len(), s.Stripe(3).Name())
-		}
+		failIf(t, s.Len() != 16 || s.Stripe(3).Name() != "items/3", "%d stripes, one is %s", s.Len(), s.Stripe(3).Name())
 		for key, want := range map[string]string{"": "items/5", "a": "items/12", "order-1": s.For("order-1").Name()} {
-			if got := s.For(key).Name(); got != want {
-				t.Errorf("key %q has stripe %s, want %s", key, got, want)
-			}
+			equal(t, s.For(key).Name(), want, "the stripe of key %q", key)
 			lease := acquire(t, s.For(key))
 			wantErr(t, errOf(b.Striped("items", 16).For(key).TryAcquire(ctx)), interlock.ErrBusy)
 			ok(t, lease.Release())
@@ -190,17 +176,13 @@ func TestAFloorThatLeavesTooFewTokensIsInvalid(t *testing.T) {
 		for _, floor := range []uint64{largest + 1, 1<<63 - 1, 1 << 63, math.MaxUint64} {
 			for _, err := range []error{a.Admin().RaiseToken(ctx, "m", floor), a.Admin().RaiseTokens(ctx, floor)} {
 				wantErr(t, err, interlock.ErrInvalid)
-				if !strings.Contains(err.Error(), fmt.Sprint(floor)) || !strings.HasSuffix(err.Error(), fmt.Sprint(": the largest is ", uint64(largest))) {
-					t.Errorf("%d: %v", floor, err)
-				}
+				errtest.Says(t, err, fmt.Sprint(floor), fmt.Sprint(": the largest is ", uint64(largest)))
 			}
 		}
 		ok(t, a.Admin().RaiseToken(ctx, "m", largest))
 		ok(t, a.Admin().RaiseTokens(ctx, largest))
 		lease := acquire(t, a.Mutex("m"))
-		if lease.Token() <= largest || driver.MaxToken-lease.Token()>>interlock.TokenBits < 4096<<32 {
-			t.Errorf("token %d", lease.Token())
-		}
+		failIf(t, lease.Token() <= largest || driver.MaxToken-lease.Token()>>interlock.TokenBits < 4096<<32, "token %d", lease.Token())
 		ok(t, lease.Release())
 	}))
 }

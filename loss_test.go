@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +29,7 @@ func TestLossComesBeforeTheGainOfAnother(t *testing.T) {
 		simulatedAs(t, name, func(t *testing.T) {
 			a, b := pair(t)
 			lease := acquire(t, a.Mutex("m"))
-			bound, cancel := lease.Bind(ctx)
-			defer cancel()
+			bound := bind(t, lease)
 			time.Sleep(ttl) // some renewals
 			ok(t, lease.Err())
 
@@ -39,22 +37,15 @@ func TestLossComesBeforeTheGainOfAnother(t *testing.T) {
 			fail(a.faults())
 			next := async(ctx, b.Mutex("m"))
 			<-bound.Done()
-			if lost := time.Since(began); lost > ttl {
-				t.Errorf("lost after %v", lost)
-			}
+			within(t, began, ttl, "lost after")
 			wantErr(t, context.Cause(bound), interlock.ErrLost)
 			wantErr(t, lease.Err(), interlock.ErrLost)
-			if !ended(lease.Done()) {
-				t.Error("Done is open")
-			}
+			failIf(t, !ended(lease.Done()), "Done is open")
 			told := time.Now()
 			r := served(t, next)
-			if gap := r.at.Sub(told); gap < ttl/20 {
-				t.Errorf("the next one holds %v after the loss", gap)
-			}
-			if r.at.Sub(began) > 2*ttl {
-				t.Errorf("the next one waited for %v", r.at.Sub(began))
-			}
+			gap := r.at.Sub(told)
+			failIf(t, gap < ttl/20, "the next one holds %v after the loss", gap)
+			failIf(t, r.at.Sub(began) > 2*ttl, "the next one waited for %v", r.at.Sub(began))
 			ok(t, r.lease.Release())
 		})
 	}
@@ -63,45 +54,36 @@ func TestLossComesBeforeTheGainOfAnother(t *testing.T) {
 // A lease of a process that was stopped is judged at its next call, not when a
 // timer gets round to it.
 func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
+	lost := func(so bool) error {
+		if so {
+			return interlock.ErrLost
+		}
+		return nil
+	}
 	for name, ask := range map[string]func(*interlock.Lease) error{
 		"Err":       func(l *interlock.Lease) error { return l.Err() },
 		"Release":   func(l *interlock.Lease) error { return l.Release() },
 		"Downgrade": func(l *interlock.Lease) error { return l.Downgrade(ctx) },
-		"Done": func(l *interlock.Lease) error {
-			if ended(l.Done()) {
-				return interlock.ErrLost
-			}
-			return nil
-		},
-		"Remaining": func(l *interlock.Lease) error {
-			if l.Remaining() == 0 {
-				return interlock.ErrLost
-			}
-			return nil
-		},
+		"Done":      func(l *interlock.Lease) error { return lost(ended(l.Done())) },
+		"Remaining": func(l *interlock.Lease) error { return lost(l.Remaining() == 0) },
 		"Bind": func(l *interlock.Lease) error {
-			bound, cancel := l.Bind(ctx)
-			defer cancel()
+			bound, free := l.Bind(ctx)
+			defer free()
 			return context.Cause(bound)
 		},
-		"Held": func(l *interlock.Lease) error { return nil },
+		"Held": nil,
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
 			d := &stopped{Driver: memlock.New()}
-			c := errtest.Must(interlock.New(ctx, d))(t)
-			defer c.Close()
-			l := c.RWMutex("rw").Writer()
+			l := client(t, d).RWMutex("rw").Writer()
 			lease := acquire(t, l)
-			bound, cancel := lease.Bind(ctx)
-			defer cancel()
+			bound := bind(t, lease)
 			d.jump(ttl)
-			if name == "Held" {
-				if _, held := l.Held(bound); held {
-					t.Error("held")
-				}
-				return
+			if ask == nil {
+				holds(t, l, bound, false)
+			} else {
+				wantErr(t, ask(lease), interlock.ErrLost)
 			}
-			wantErr(t, ask(lease), interlock.ErrLost)
 			wantErr(t, lease.Err(), interlock.ErrLost) // and so is everybody
 			wantErr(t, context.Cause(bound), interlock.ErrLost)
 		})
@@ -113,11 +95,7 @@ func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
 func TestContextsEndSoonAfterASuspension(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		d := &stopped{Driver: memlock.New()}
-		c := errtest.Must(interlock.New(ctx, d))(t)
-		defer c.Close()
-		lease := acquire(t, c.Mutex("m"))
-		bound, cancel := lease.Bind(ctx)
-		defer cancel()
+		bound := bind(t, acquire(t, client(t, d).Mutex("m")))
 		time.Sleep(time.Second)
 		began := time.Now()
 		d.jump(time.Hour)
@@ -144,92 +122,51 @@ func TestALostLeaseStaysLost(t *testing.T) {
 	}))
 }
 
-// The deadline counts from the proof that comes with the grant, not from its
-// arrival.
+// The deadline counts from the proof that comes with the grant, or with a renewal, not from its arrival.
 func TestTheDeadlineCountsFromTheProof(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		hung := a.faults().After("Join", 1).Hang()
 		got := async(ctx, a.Mutex("m"))
-		<-hung.Reached()
 		time.Sleep(3 * time.Second)
 		hung.Deliver()
-		r := served(t, got)
-		if left, most := r.lease.Remaining(), ttl-3*time.Second; left >= most {
-			t.Errorf("%v remain, at most %v were granted", left, most)
-		}
-		before := r.lease.Deadline()
-		time.Sleep(ttl)
-		ok(t, r.lease.Err())
-		if after := r.lease.Deadline(); !after.After(before) {
-			t.Errorf("the deadline %v did not move from %v", after, before)
-		}
-		ok(t, r.lease.Release())
-	}))
-}
-
-// So it does with every renewal.
-func TestARenewalCountsFromItsProof(t *testing.T) {
-	simulated(t, alone(func(t *testing.T, a member) {
-		lease := acquire(t, a.Mutex("m"))
-		hung := a.faults().After("Renew", 1).Hang()
+		lease := served(t, got).lease
+		most := ttl - 3*time.Second
+		failIf(t, lease.Remaining() >= most, "%v remain, at most %v were granted", lease.Remaining(), most)
+		before := lease.Deadline()
+		hung = a.faults().After("Renew", 1).Hang()
 		<-hung.Reached()
 		time.Sleep(2 * time.Second) // later, another renewal is under way
 		hung.Deliver()
 		synctest.Wait()
-		if left, most := lease.Remaining(), ttl-2*time.Second; left >= most || lease.InDoubt() {
-			t.Errorf("%v remain, at most %v were granted; in doubt %v", left, most, lease.InDoubt())
-		}
+		left, most := lease.Remaining(), ttl-2*time.Second
+		failIf(t, left >= most || lease.InDoubt(), "%v remain, at most %v were granted; in doubt %v", left, most, lease.InDoubt())
+		failIf(t, !lease.Deadline().After(before), "the deadline %v did not move from %v", lease.Deadline(), before)
 		ok(t, lease.Release())
 	}))
 }
 
-// An answer that comes after the next renewal was due counts, and that one goes beside it. So a lease is kept though each
-// answer takes more than a third of the TTL.
-func TestALeaseIsKeptThoughEachRenewalIsAnsweredLate(t *testing.T) {
-	simulated(t, alone(func(t *testing.T, a member) {
-		lease := acquire(t, a.Mutex("m"))
-		end := make(chan struct{})
-		var late sync.WaitGroup
-		defer late.Wait()
-		defer close(end)
-		for k := range 40 {
-			hung := a.faults().After("Renew", k+1).Hang()
-			late.Go(func() {
-				select {
-				case <-hung.Reached():
-					time.Sleep(2 * ttl / 5)
-					hung.Deliver()
-				case <-end:
-				}
-			})
-		}
-		time.Sleep(5 * ttl)
-		ok(t, lease.Err())
-		if left := a.faults().Waiting(); left == 0 || left == 40 {
-			t.Errorf("%d of 40 renewals were answered in time", left)
-		}
-		ok(t, lease.Release())
-	}))
-}
-
-// A grant whose news took longer than it lasts is not taken.
+// A grant whose news took longer than it lasts, or comes when its session is over, is not taken.
 func TestAGrantThatComesTooLateIsNotTaken(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		hung := a.faults().After("Join", 1).Stick()
-		got := async(ctx, a.Mutex("m", interlock.StrictOrder()))
-		<-hung.Reached()
-		time.Sleep(ttl + time.Second)
-		other := acquire(t, b.Mutex("m"))
-		hung.Deliver()
-		synctest.Wait()
-		select {
-		case r := <-got:
-			t.Fatalf("acquired beside the holder: %+v", r)
-		default:
+	for _, expires := range []bool{false, true} {
+		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
+			simulated(t, both(func(t *testing.T, a, b member) {
+				hung := a.faults().After("Join", 1).Stick()
+				got := async(ctx, a.Mutex("m", opts...))
+				if expires { // its time has not run out
+					a.faults().Expire()
+					synctest.Wait()
+				} else {
+					time.Sleep(ttl + time.Second)
+				}
+				other := acquire(t, b.Mutex("m"))
+				hung.Deliver()
+				notYet(t, got, "acquired beside the holder")
+				time.Sleep(2 * time.Second)
+				ok(t, other.Release())
+				turn(t, got)
+			}))
 		}
-		ok(t, other.Release())
-		turn(t, got)
-	}))
+	}
 }
 
 // From the first failed renewal to the deadline a lease is in doubt.
@@ -251,9 +188,7 @@ func TestALeaseIsInDoubtFromTheFirstFailedRenewal(t *testing.T) {
 			lease := acquire(t, a.Mutex("m"))
 			fail(a.faults())
 			for !lease.InDoubt() {
-				if lease.Err() != nil {
-					t.Fatal("lost without being in doubt before")
-				}
+				fatalIf(t, lease.Err() != nil, "lost without being in doubt before")
 				time.Sleep(time.Second / 10)
 			}
 			for lease.InDoubt() {
@@ -261,9 +196,7 @@ func TestALeaseIsInDoubtFromTheFirstFailedRenewal(t *testing.T) {
 			}
 			ok(t, lease.Err()) // the next renewal succeeded
 			ok(t, lease.Release())
-			if lease.InDoubt() {
-				t.Error("in doubt after the end")
-			}
+			failIf(t, lease.InDoubt(), "in doubt after the end")
 		}))
 	}
 }
@@ -275,15 +208,11 @@ func TestACutConnectionIsInDoubtAtOnce(t *testing.T) {
 		lease := acquire(t, a.Mutex("m"))
 		a.faults().Cut()
 		synctest.Wait()
-		if !lease.InDoubt() {
-			t.Error("not in doubt")
-		}
+		failIf(t, !lease.InDoubt(), "not in doubt")
 		a.faults().Heal()
 		time.Sleep(ttl / 2)
 		ok(t, lease.Err())
-		if lease.InDoubt() {
-			t.Error("in doubt still")
-		}
+		failIf(t, lease.InDoubt(), "in doubt still")
 	})
 }
 
@@ -301,26 +230,10 @@ func TestABlockedObserverDelaysNoLoss(t *testing.T) {
 		time.Sleep(ttl)
 		synctest.Wait()
 		for _, l := range []*interlock.Lease{first, second} {
-			if !ended(l.Done()) {
-				t.Error("not told")
-			}
+			failIf(t, !ended(l.Done()), "not told")
 		}
 		close(release)
 	})
-}
-
-// What is lost passes on as soon as its holder has acknowledged the loss.
-func TestALossThatIsAcknowledgedPassesTheLockOn(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		err := a.Mutex("m").Do(ctx, func(held context.Context) error {
-			a.faults().Before("Renew", 0).Fail()
-			<-held.Done()
-			return nil
-		})
-		wantErr(t, err, interlock.ErrLost)
-		synctest.Wait()
-		ok(t, errtest.Must(b.Mutex("m").TryAcquire(ctx))(t).Release())
-	}))
 }
 
 // A loss says in one line what happened, so that an operator can tell a process that stood
@@ -362,19 +275,9 @@ func TestALossSaysWhatHappened(t *testing.T) {
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
 			tt := c
-			var told []error
-			var mu sync.Mutex
+			var r record
 			d := &stopped{Driver: memlock.New()}
-			s := &slack{Driver: d, old: tt.old, always: true}
-			c, err := interlock.New(ctx, s, interlock.Observe(func(_ context.Context, e interlock.Event) {
-				if e.Kind == interlock.EventLost {
-					mu.Lock()
-					defer mu.Unlock()
-					told = append(told, e.Err)
-				}
-			}))
-			ok(t, err)
-			defer c.Close()
+			c := client(t, &slack{Driver: d, old: tt.old, always: true}, r.observe())
 			lease := acquire(t, c.Mutex("m"))
 			time.Sleep(ttl / 3) // a renewal
 			synctest.Wait()
@@ -382,12 +285,10 @@ func TestALossSaysWhatHappened(t *testing.T) {
 			<-lease.Done()
 			synctest.Wait()
 			want := regexp.MustCompile("^lease lost: it was not renewed in time: " + tt.want + "$")
-			if got := lease.Err().Error(); !want.MatchString(got) {
-				t.Errorf("%s\nwant %s", got, want)
-			}
-			if len(told) != 1 || "lease lost: "+told[0].Error() != lease.Err().Error() {
-				t.Errorf("the event says %v", told)
-			}
+			got := lease.Err().Error()
+			failIf(t, !want.MatchString(got), "%s\nwant %s", got, want)
+			told := r.of(interlock.EventLost)
+			failIf(t, len(told) != 1 || "lease lost: "+told[0].Err.Error() != lease.Err().Error(), "the events say %v", told)
 			d.Faults().Clear()
 		})
 	}
@@ -412,15 +313,10 @@ func TestDoSaysOnceThatTheLockIsLost(t *testing.T) {
 			})
 			wantErr(t, err, interlock.ErrLost)
 			wantErr(t, err, interlock.ErrEvicted)
-			if text := err.Error(); strings.Count(text, "lease lost: evicted") != 1 || strings.Contains(text, "\n") {
-				t.Errorf("%s: %q", name, text)
-			}
-			if is := errors.Is(err, own); is != (name == "another") {
-				t.Errorf("%s: %v", name, err)
-			}
-			if err := b.Mutex("m").Do(ctx, func(context.Context) error { return own }); err != own {
-				t.Errorf("got %v, want the function's own error", err)
-			}
+			text := err.Error()
+			failIf(t, strings.Count(text, "lease lost: evicted") != 1 || strings.Contains(text, "\n"), "%s: %q", name, text)
+			equal(t, errors.Is(err, own), name == "another", "%s: %v is its own", name, err)
+			equal(t, b.Mutex("m").Do(ctx, func(context.Context) error { return own }), own, "the error of Do")
 		}))
 	}
 }
@@ -431,12 +327,8 @@ func TestALeaseOfHoldSaysThatItsTimeIsOver(t *testing.T) {
 		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
 		<-lease.Done()
 		wantErr(t, lease.Extend(ctx, time.Hour), interlock.ErrLost)
-		if got := lease.Err().Error(); got != "lease lost: its time is over" {
-			t.Error(got)
-		}
-		if got := lease.Release().Error(); got != "interlock: release m: lease lost: its time is over" {
-			t.Error(got)
-		}
+		equal(t, lease.Err().Error(), "lease lost: its time is over", "Err says")
+		equal(t, lease.Release().Error(), "interlock: release m: lease lost: its time is over", "Release says")
 	}))
 }
 
@@ -452,9 +344,8 @@ func TestALeaseOfHoldSaysThatAnotherHasEndedIt(t *testing.T) {
 		simulated(t, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Hour)))
 			ok(t, errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t).Release())
-			if got := find(lease); got.Error() != want {
-				t.Errorf("%s: %v", name, got)
-			}
+			got := find(lease)
+			failIf(t, got.Error() != want, "%s: %v", name, got)
 		}))
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,27 +17,12 @@ import (
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
-// overrunEvents notes the events of overruns.
-type overrunEvents struct {
-	mu  sync.Mutex
-	all []interlock.Event
-}
-
-func (o *overrunEvents) observe() interlock.ClientOption {
-	return interlock.Observe(func(_ context.Context, e interlock.Event) {
-		if e.Kind == interlock.EventOverrun {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.all = append(o.all, e)
-		}
-	})
-}
-
-func (o *overrunEvents) take() (all []interlock.Event) {
-	synctest.Wait()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all, o.all = o.all, nil
+// take returns the events of overruns since they were taken last.
+func (r *record) take() []interlock.Event {
+	all := r.of(interlock.EventOverrun)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = nil
 	return all
 }
 
@@ -72,8 +55,7 @@ func (s *stubborn) stop(t *testing.T) {
 func overruns(t *testing.T, m member, name string) []interlock.Overrun {
 	t.Helper()
 	synctest.Wait()
-	q := errtest.Must(m.Admin().Queue(ctx, name))(t)
-	return q.Overruns
+	return errtest.Must(m.Admin().Queue(ctx, name))(t).Overruns
 }
 
 // Work that goes on after the loss is told of when it has had its time for stopping, each TTL, and
@@ -81,65 +63,47 @@ func overruns(t *testing.T, m member, name string) []interlock.Overrun {
 func TestWorkThatGoesOnAfterALossIsToldUntilItEnds(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
-		var o overrunEvents
+		var o record
 		a := join(t, w, interlock.Prefix("app/"), interlock.Owner("a"), o.observe())
 		b, c := join(t, w, interlock.Prefix("app/")), join(t, w)
 		work := a.stubborn(a.Mutex("m", interlock.Note("why")))
-		q := errtest.Must(b.Admin().Queue(ctx, "m"))(t)
-		holder := q.Holders[0]
-		lost := time.Now()
+		holder, lost := holder(t, b, "m"), time.Now()
 		ok(t, b.Admin().Evict(ctx, "m", holder.ID, true))
 		next := acquire(t, b.Mutex("m"))
 		for a.Overruns() == 0 { // the heartbeat tells it
 			time.Sleep(ttl / 100)
 		}
 		noticed := time.Now().Add(-time.Second)
-		if d := noticed.Sub(lost); d > ttl/2 {
-			t.Fatalf("noticed after %v", d)
-		}
+		took(t, noticed.Sub(lost), 0, ttl/2, "noticed after")
 		all := o.take()
-		if len(all) != 1 || all[0].Name != "m" || all[0].Token != holder.Token || all[0].Took < time.Second || all[0].Took > time.Second+ttl/50 {
-			t.Fatalf("%+v", all)
-		}
+		fatalIf(t, len(all) != 1 || all[0].Name != "m" || all[0].Token != holder.Token || all[0].Took < time.Second || all[0].Took > time.Second+ttl/50, "%+v", all)
 		wantErr(t, all[0].Err, interlock.ErrLost)
 		for i := 1; i < 4; i++ {
 			time.Sleep(ttl)
 			all := o.take()
-			if took := time.Second + time.Duration(i)*ttl; len(all) != 1 || all[0].Took < took || all[0].Took > took+ttl/50 || all[0].Err == nil {
-				t.Fatalf("after %d TTLs: %+v", i, all)
-			}
-			if n := a.Overruns(); n != 1 {
-				t.Fatalf("%d overrun", n)
-			}
+			fatalIf(t, len(all) != 1 || all[0].Err == nil, "after %d TTLs: %+v", i, all)
+			took(t, all[0].Took-time.Duration(i)*ttl, time.Second, time.Second+ttl/50, "it overruns since")
+			equal(t, a.Overruns(), 1, "leases overrun")
 			found := overruns(t, b, "m")
 			if len(found) != 1 || found[0].ID != holder.ID || found[0].Owner != "a" || found[0].Note != "why" || found[0].Units != 1 || found[0].Token != holder.Token {
 				t.Fatalf("%+v", found)
 			}
-			if d := found[0].Since.Sub(noticed).Abs(); d > ttl/50 {
-				t.Fatalf("since %v, it was lost at %v", found[0].Since, noticed)
-			}
+			took(t, found[0].Since.Sub(noticed), -ttl/50, ttl/50, "it is said to overrun since")
 		}
 		ok(t, next.Release())
 		var names []string
 		for q, err := range c.Admin().Queues(ctx, "") {
 			ok(t, err)
 			names = append(names, q.Name)
-			if q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders)+len(q.Waiters) > 0 || len(q.Overruns) != 1 {
-				t.Errorf("%+v", q)
-			}
+			failIf(t, q.Kind != "mutex" || q.Capacity != 1 || len(q.Holders)+len(q.Waiters) > 0 || len(q.Overruns) != 1, "%+v", q)
 		}
-		if !slices.Equal(names, []string{"app/m"}) {
-			t.Errorf("listed: %v", names)
-		}
+		failIf(t, !slices.Equal(names, []string{"app/m"}), "listed: %v", names)
 		time.Sleep(ttl / 2)
 		work.stop(t)
 		all = o.take()
-		if took := time.Second + 3*ttl + ttl/2; len(all) != 1 || all[0].Err != nil || all[0].Took < took || all[0].Took > took+ttl/50 {
-			t.Fatalf("at the end: %+v", all)
-		}
-		if n := a.Overruns(); n != 0 {
-			t.Errorf("%d overrun", n)
-		}
+		fatalIf(t, len(all) != 1 || all[0].Err != nil, "at the end: %+v", all)
+		took(t, all[0].Took-3*ttl-ttl/2, time.Second, time.Second+ttl/50, "it has overrun since")
+		equal(t, a.Overruns(), 0, "leases overrun")
 		nothingLeft(t, a, b, c)
 	})
 }
@@ -148,7 +112,7 @@ func TestWorkThatGoesOnAfterALossIsToldUntilItEnds(t *testing.T) {
 func TestWorkThatStopsInTimeDoesNotOverrun(t *testing.T) {
 	for _, takes := range []time.Duration{0, 999 * time.Millisecond, 1001 * time.Millisecond} {
 		simulated(t, func(t *testing.T) {
-			var o overrunEvents
+			var o record
 			a, b := pair(t, o.observe())
 			var before uint64
 			err := a.Mutex("m").Do(ctx, func(ctx context.Context) error {
@@ -177,7 +141,7 @@ func TestABoundContextIsWorkUntilItIsFreed(t *testing.T) {
 		"never":       nil,
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
-			var o overrunEvents
+			var o record
 			a := join(t, memlock.NewWorld(), o.observe())
 			lease := acquire(t, a.Mutex("m"))
 			_, first := lease.Bind(ctx)
@@ -185,17 +149,14 @@ func TestABoundContextIsWorkUntilItIsFreed(t *testing.T) {
 			first()
 			a.faults().Expire()
 			time.Sleep(ttl)
-			if n := a.Overruns(); n != 1 {
-				t.Fatalf("%d overrun", n)
-			}
+			equal(t, a.Overruns(), 1, "leases overrun")
 			if end == nil {
 				ok(t, a.Close()) // does not wait for it
 				return
 			}
 			end(lease, free)
-			if all := o.take(); a.Overruns() != 0 || all[len(all)-1].Err != nil {
-				t.Errorf("%d overrun: %+v", a.Overruns(), all)
-			}
+			all := o.take()
+			failIf(t, a.Overruns() != 0 || all[len(all)-1].Err != nil, "%d overrun: %+v", a.Overruns(), all)
 			_, late := lease.Bind(ctx)
 			time.Sleep(ttl)
 			if n := a.Overruns(); n != 0 && name == "released" {
@@ -211,45 +172,24 @@ func TestABoundContextIsWorkUntilItIsFreed(t *testing.T) {
 	}
 }
 
-// A lease whose context nobody has bound has no work that is known of.
-func TestALeaseWithoutABoundContextDoesNotOverrun(t *testing.T) {
-	simulated(t, alone(func(t *testing.T, a member) {
-		lease := acquire(t, a.Mutex("m"))
-		a.faults().Expire()
-		time.Sleep(ttl)
-		if n := a.Overruns(); n != 0 {
-			t.Errorf("%d overrun", n)
-		}
-		wantErr(t, lease.Release(), interlock.ErrLost)
-	}))
-}
-
 // Each part of a lease of All overruns for itself, and so does a lease of a fixed time.
 func TestPartsAndFixedTimesOverrun(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		var o overrunEvents
+		var o record
 		a, b := pair(t, o.observe())
 		all := a.stubborn(interlock.All(a.Mutex("1"), b.Mutex("2")))
 		a.faults().Expire()
 		time.Sleep(2 * ttl)
-		if x, y := a.Overruns(), b.Overruns(); x != 1 || y != 1 {
-			t.Errorf("%d and %d overrun", x, y)
-		}
+		failIf(t, a.Overruns() != 1 || b.Overruns() != 1, "%d and %d overrun", a.Overruns(), b.Overruns())
 		fixed := a.stubborn(a.Mutex("3", interlock.ExpiresAfter(time.Minute)))
 		time.Sleep(time.Minute + time.Second)
-		if x := a.Overruns(); x != 2 {
-			t.Errorf("%d overrun", x)
-		}
+		equal(t, a.Overruns(), 2, "leases overrun")
 		for _, name := range []string{"1", "2", "3"} {
-			if n := len(overruns(t, b, name)); n != 1 {
-				t.Errorf("%s: %d are recorded", name, n)
-			}
+			equal(t, len(overruns(t, b, name)), 1, "records of %s", name)
 		}
 		all.stop(t)
 		fixed.stop(t)
-		if x, y := a.Overruns(), b.Overruns(); x != 0 || y != 0 {
-			t.Errorf("%d and %d overrun", x, y)
-		}
+		failIf(t, a.Overruns() != 0 || b.Overruns() != 0, "%d and %d overrun", a.Overruns(), b.Overruns())
 		nothingLeft(t, a, b)
 	})
 }
@@ -264,9 +204,8 @@ func TestLeasesOfOneTicketAreRecordedOnce(t *testing.T) {
 		a.faults().Expire()
 		time.Sleep(ttl)
 		for i, s := range all {
-			if n, found := a.Overruns(), overruns(t, b, "rw"); n != 3-i || len(found) != 1 {
-				t.Errorf("%d overrun: %+v", n, found)
-			}
+			n, found := a.Overruns(), overruns(t, b, "rw")
+			failIf(t, n != 3-i || len(found) != 1, "%d overrun: %+v", n, found)
 			s.stop(t)
 		}
 	}))
@@ -281,24 +220,19 @@ func TestARecordComesWhenTheBackendIsBackAndEndsWithTheClient(t *testing.T) {
 		work := a.stubborn(a.Mutex("m"))
 		a.faults().Cut()
 		time.Sleep(10 * ttl)
-		if n, found := a.Overruns(), overruns(t, b, "m"); n != 1 || len(found) != 0 {
-			t.Fatalf("%d overrun: %+v", n, found)
-		}
+		equal(t, a.Overruns(), 1, "leases overrun")
+		equal(t, len(overruns(t, b, "m")), 0, "they are recorded")
 		a.faults().Heal()
 		time.Sleep(2 * ttl)
 		found := overruns(t, b, "m")
-		if len(found) != 1 || found[0].Since.Sub(began) > ttl {
-			t.Fatalf("%+v; it began at %v", found, began)
-		}
+		fatalIf(t, len(found) != 1 || found[0].Since.Sub(began) > ttl, "%+v; it began at %v", found, began)
 		a.faults().Expire()
 		time.Sleep(ttl)
-		if again := overruns(t, b, "m"); len(again) != 1 || again[0].Since.Sub(found[0].Since).Abs() > time.Second {
-			t.Fatalf("after another session: %+v", again)
-		}
+		again := overruns(t, b, "m")
+		fatalIf(t, len(again) != 1 || again[0].Since.Sub(found[0].Since).Abs() > time.Second, "after another session: %+v", again)
 		ok(t, a.Close())
-		if found := overruns(t, b, "m"); len(found) != 0 || a.Overruns() != 0 {
-			t.Errorf("after Close: %+v", found)
-		}
+		equal(t, len(overruns(t, b, "m")), 0, "recorded after Close")
+		equal(t, a.Overruns(), 0, "leases overrun after Close")
 		work.stop(t)
 	})
 }
@@ -354,18 +288,12 @@ func TestRecordsAreNoLocks(t *testing.T) {
 			}
 			return out
 		}
-		if got, want := list(""), "a10 b11 c10 d01 e10 n/01 ~z01 "; got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-		if got, want := list("d"), "d01 "; got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
+		equal(t, list(""), "a10 b11 c10 d01 e10 n/01 ~z01 ", "listed")
+		equal(t, list("d"), "d01 ", "listed")
 		for q, err := range a.Admin().Queues(ctx, "d") {
 			ok(t, err)
 			for range 2 { // stops early
-				if len(q.Overruns[0].Note) == 0 {
-					t.Error("no note")
-				}
+				failIf(t, len(q.Overruns[0].Note) == 0, "no note")
 			}
 			break
 		}
@@ -394,47 +322,34 @@ func (d unreadable) Queues(ctx context.Context, prefix string) iter.Seq2[driver.
 	return d.Driver.Queues(ctx, prefix)
 }
 
-// followed counts the calls that wait for another state of a queue.
-type followed struct {
-	*memlock.Driver
-	waits *atomic.Int32
-}
-
-func (d followed) Follow(ctx context.Context, queue, after string) (driver.Queue, error) {
-	if after != "" {
-		d.waits.Add(1)
-	}
-	return d.Driver.Follow(ctx, queue, after)
-}
-
 // The first state of Follow is no more than a look: a backend does more for each change of a lock that
 // somebody follows.
 func TestWhoTakesOneStateOfALockDoesNotFollowIt(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		d := followed{memlock.New(), new(atomic.Int32)}
-		c := errtest.Must(interlock.New(ctx, d))(t)
-		defer c.Close()
+		waits := 0
+		d := hooked{memlock.New(), func(_, after string) {
+			if after != "" {
+				waits++
+			}
+		}}
+		c := client(t, d)
 		for _, err := range c.Admin().Follow(ctx, "m") {
 			ok(t, err)
 			synctest.Wait()
 			break
 		}
-		if n := d.waits.Load(); n != 0 {
-			t.Errorf("%d calls have waited for a change", n)
-		}
+		equal(t, waits, 0, "calls that have waited for a change")
 	})
 }
 
 // Who may not read the records sees the locks all the same.
 func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c := errtest.Must(interlock.New(ctx, unreadable{memlock.New()}))(t)
-		defer c.Close()
+		c := client(t, unreadable{memlock.New()})
 		lease := acquire(t, c.Mutex("m"))
 		q, err := c.Admin().Queue(ctx, "m")
-		if ok(t, err); len(q.Holders) != 1 {
-			t.Errorf("%+v", q)
-		}
+		ok(t, err)
+		failIf(t, len(q.Holders) != 1, "%+v", q)
 		n := 0
 		for q, err := range c.Admin().Queues(ctx, "") {
 			ok(t, err)
@@ -449,8 +364,6 @@ func TestLocksAreShownWithoutTheirRecords(t *testing.T) {
 			ok(t, lease.Release())
 			released = true
 		}
-		if n != 2 {
-			t.Errorf("%d holders are shown", n)
-		}
+		failIf(t, n != 2, "%d holders are shown", n)
 	})
 }

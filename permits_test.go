@@ -3,6 +3,7 @@ package interlock_test
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,16 +20,12 @@ func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, weighs(a, 2))
 		heavy := async(ctx, weighs(b, 24))
-		synctest.Wait()
 		light := async(ctx, weighs(b, 1))
-		synctest.Wait()
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		first := now(t, light, "who fits is kept out")
 		r := <-heavy // it has tried once more
 		wantErr(t, r.err, interlock.ErrMismatch)
-		if !strings.Contains(r.err.Error(), "set to 3, and 24 are wanted") {
-			t.Error(r.err)
-		}
+		failIf(t, !strings.Contains(r.err.Error(), "set to 3, and 24 are wanted"), "%v", r.err)
 		first.release(t)
 		ok(t, a.Admin().UnsetPermits(ctx, "s"))
 		ok(t, lease.Release())
@@ -37,16 +34,11 @@ func TestAWaiterForMorePermitsThanAreSet(t *testing.T) {
 
 // An answer that is lost changes nothing about what is set, and nothing about who holds.
 func TestSetPermitsWithLostReplies(t *testing.T) {
-	for _, after := range []bool{true, false} {
-		simulated(t, both(func(t *testing.T, a, b member) {
+	for side, at := range sides {
+		simulatedAs(t, side, both(func(t *testing.T, a, b member) {
 			lease := acquire(t, a.Semaphore("s", 1))
 			next := async(ctx, b.Semaphore("s", 1))
-			synctest.Wait()
-			if after {
-				a.faults().After("Resize", 2).Fail()
-			} else {
-				a.faults().Before("Resize", 2).Fail()
-			}
+			at(a.faults(), "Resize", 2).Fail()
 			ok(t, a.Admin().SetPermits(ctx, "s", 2))
 			r := now(t, next, "who fits is not served")
 
@@ -57,9 +49,7 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 			ok(t, a.Admin().SetPermits(ctx, "s", 5))
 			got3 := served(t, third)
 			q := errtest.Must(a.Admin().Queue(ctx, "s"))(t)
-			if len(q.Holders) != 2 || len(q.Waiters) != 0 {
-				t.Errorf("two hold, and it shows %+v", q)
-			}
+			failIf(t, len(q.Holders) != 2 || len(q.Waiters) != 0, "two hold, and it shows %+v", q)
 			ok(t, got3.lease.Release())
 			ok(t, r.lease.Release())
 			ok(t, a.Admin().UnsetPermits(ctx, "s"))
@@ -67,64 +57,38 @@ func TestSetPermitsWithLostReplies(t *testing.T) {
 	}
 }
 
-// A program whose own number is set, or for which none is set any more, just after another one was in its way, is
-// served by its own.
+// A program whose own number is set, or counts again since none is set any more, just after another one was in its way,
+// is served by its own, whatever it has asked for in between, and though others have come who say the same.
 func TestTheOwnNumberIsSetInBetween(t *testing.T) {
-	for how, change := range map[string]func(member) error{
-		"set":   func(m member) error { return m.Admin().SetPermits(ctx, "s", 5) },
-		"unset": func(m member) error { return m.Admin().UnsetPermits(ctx, "s") },
+	for how, c := range map[string]struct {
+		method string
+		call   int
+		other  bool
+		change func(member) error
+	}{
+		"set":                        {"Follow", 1, false, func(m member) error { return m.Admin().SetPermits(ctx, "s", 5) }},
+		"unset":                      {"Follow", 1, false, func(m member) error { return m.Admin().UnsetPermits(ctx, "s") }},
+		"used again":                 {"Follow", 1, true, func(m member) error { return m.Admin().UnsetPermits(ctx, "s") }},
+		"used again before the Join": {"Join", 2, true, func(m member) error { return m.Admin().UnsetPermits(ctx, "s") }},
 	} {
 		for _, try := range []bool{false, true} {
-			simulated(t, both(func(t *testing.T, a, b member) {
+			simulatedAs(t, how, both(func(t *testing.T, a, b member) {
 				ok(t, a.Admin().SetPermits(ctx, "s", 3))
-				look := b.faults().Before("Follow", 1).Hang()
-				done := make(chan result, 1)
-				go func() {
-					s := b.Semaphore("s", 5)
-					get := s.Acquire
-					if try {
-						get = s.TryAcquire
-					}
-					lease, err := get(ctx)
-					done <- result{lease: lease, err: err}
-				}()
-				synctest.Wait()
-				ok(t, change(a))
-				look.Deliver()
-				r := <-done
-				if r.err != nil {
-					t.Fatalf("%s, try %v: %v", how, try, r.err)
+				late := b.faults().Before(c.method, c.call).Hang()
+				get := b.Semaphore("s", 5).Acquire
+				if try {
+					get = b.Semaphore("s", 5).TryAcquire
 				}
-				ok(t, r.lease.Release())
+				done := begun(ctx, get)
+				ok(t, c.change(a))
+				if c.other {
+					defer acquire(t, a.Semaphore("s", 5)).Release()
+				}
+				late.Deliver()
+				turn(t, done)
 				ok(t, a.Admin().UnsetPermits(ctx, "s"))
 			}))
 		}
-	}
-}
-
-// A program whose own number counts again, since the one that was set was unset and others have come who say the same,
-// is served, whatever it has asked for in between.
-func TestTheOwnNumberCountsAgain(t *testing.T) {
-	for method, call := range map[string]int{"Follow": 1, "Join": 2} {
-		simulated(t, both(func(t *testing.T, a, b member) {
-			ok(t, a.Admin().SetPermits(ctx, "s", 3))
-			late := b.faults().Before(method, call).Hang()
-			done := make(chan result, 1)
-			go func() {
-				lease, err := b.Semaphore("s", 5).Acquire(ctx)
-				done <- result{lease: lease, err: err}
-			}()
-			synctest.Wait()
-			ok(t, a.Admin().UnsetPermits(ctx, "s"))
-			other := acquire(t, a.Semaphore("s", 5))
-			late.Deliver()
-			r := <-done
-			if r.err != nil {
-				t.Fatalf("%s: %v", method, r.err)
-			}
-			ok(t, r.lease.Release())
-			ok(t, other.Release())
-		}))
 	}
 }
 
@@ -138,8 +102,7 @@ func TestAMismatchThatNothingExplains(t *testing.T) {
 		for _, c := range clients {
 			ok(t, c.Admin().SetPermits(ctx, "s", 5))
 		}
-		patient, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
+		patient := lasting(t, time.Minute)
 		wantErr(t, errOf(q.Semaphore("s", 1).Acquire(patient)), interlock.ErrMismatch)
 		ok(t, patient.Err())
 		ok(t, q.Close())
@@ -187,9 +150,7 @@ func TestPermitsThatChangeAllTheTime(t *testing.T) {
 		work.Wait()
 		stop()
 		changes.Wait()
-		if most > 6 {
-			t.Errorf("%d hold, where six permits were set at most", most)
-		}
+		failIf(t, most > 6, "%d hold, where six permits were set at most", most)
 		ok(t, members[0].Admin().UnsetPermits(ctx, "s"))
 		nothingLeft(t, members...)
 	})
@@ -202,9 +163,7 @@ func TestWhatAnotherNumberCosts(t *testing.T) {
 		for permits, want := range map[int64]uint64{3: 2, 5: 4} {
 			before := a.Admin().Exchanges()
 			ok(t, acquire(t, a.Semaphore("s", permits)).Release())
-			if cost := a.Admin().Exchanges() - before; cost != want {
-				t.Errorf("an acquire and a release by a program that says %d cost %d exchanges, not %d", permits, cost, want)
-			}
+			equal(t, a.Admin().Exchanges()-before, want, "exchanges of an acquire and a release by a program that says %d", permits)
 		}
 	}))
 }
@@ -215,9 +174,7 @@ func TestAMutexWherePermitsAreSet(t *testing.T) {
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		err := errOf(a.Mutex("s").TryAcquire(ctx))
 		wantErr(t, err, interlock.ErrMismatch)
-		if !strings.Contains(err.Error(), "this is a mutex, and by SetPermits it is a semaphore with 3 permits") {
-			t.Error(err)
-		}
+		errtest.Says(t, err, "this is a mutex, and by SetPermits it is a semaphore with 3 permits")
 		ok(t, a.Admin().UnsetPermits(ctx, "s"))
 		ok(t, acquire(t, a.Mutex("s")).Release())
 	}))
@@ -228,8 +185,7 @@ func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		ok(t, a.Admin().SetPermits(ctx, "s", 3))
 		lease := acquire(t, a.Semaphore("s", 2, interlock.Weight(2)))
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
+		held := bind(t, lease)
 		third := errtest.Must(a.Semaphore("s", 2).TryAcquire(held))(t)
 		wantErr(t, errOf(a.Semaphore("s", 2, interlock.Weight(2)).TryAcquire(held)), interlock.ErrDeadlock)
 		ok(t, third.Release())
@@ -241,19 +197,14 @@ func TestDeadlockGoesByTheNumberThatIsSet(t *testing.T) {
 func TestMismatch(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Semaphore("s", 2))
-		for name, l := range map[string]*interlock.Lock{
-			"permits": b.Semaphore("s", 3), "kind": b.Mutex("s"), "reader": b.RWMutex("s").Reader(),
+		for want, l := range map[string]*interlock.Lock{
+			"a semaphore with 3 permits": b.Semaphore("s", 3), "a mutex": b.Mutex("s"), "a read-write lock": b.RWMutex("s").Reader(),
 		} {
 			wantErr(t, errOf(l.Acquire(ctx)), interlock.ErrMismatch)
 			err := errOf(l.TryAcquire(ctx))
 			wantErr(t, err, interlock.ErrMismatch)
-			if e := err.(*interlock.Error); e.Op != "acquire" || e.Name != "s" {
-				t.Errorf("%s: %+v", name, e)
-			}
-			want := map[string]string{"permits": "a semaphore with 3 permits", "kind": "a mutex", "reader": "a read-write lock"}[name]
-			if text := err.Error(); !regexp.MustCompile("other kind or capacity: this is " + want + ", and for \\S+ it is a semaphore with 2 permits$").MatchString(text) {
-				t.Errorf("%s: it says %q", name, text)
-			}
+			says := "^interlock: acquire s: other kind or capacity: this is " + want + ", and for \\S+ it is a semaphore with 2 permits$"
+			failIf(t, !regexp.MustCompile(says).MatchString(err.Error()), "it says %q", err)
 		}
 		ok(t, lease.Release())
 		ok(t, acquire(t, b.Mutex("s")).Release()) // an empty queue forgets
@@ -265,27 +216,33 @@ func weighs(m member, n int64, opts ...interlock.Option) *interlock.Lock {
 	return m.Semaphore("s", 25, append(opts, interlock.Weight(n))...)
 }
 
-// When it is not known whether a part was given back, it counts as given back; calling KeepPermits
-// again settles it.
+// When it is not known whether a part was given back, it counts as given back, also if the context had ended before and
+// the backend is not asked; calling KeepPermits again settles it.
 func TestAnAmbiguousKeepPermitsHasCounted(t *testing.T) {
-	for _, after := range []bool{true, false} {
-		simulated(t, both(func(t *testing.T, a, b member) {
-			lease := acquire(t, weighs(a, 23))
-			held, cancel := lease.Bind(ctx)
-			defer cancel()
-			if after {
-				a.faults().After("Shrink", 0).Fail()
-			} else {
-				a.faults().Before("Shrink", 0).Fail()
-			}
+	for name, fail := range map[string]func(*memlock.Faults){
+		"before": func(f *memlock.Faults) { f.Before("Shrink", 0).Fail() },
+		"after":  func(f *memlock.Faults) { f.After("Shrink", 0).Fail() },
+		"over":   nil,
+	} {
+		simulatedAs(t, name, both(func(t *testing.T, a, b member) {
+			lease := acquire(t, weighs(a, 25))
+			held := bind(t, lease)
 			short, end := context.WithTimeout(ctx, time.Second)
 			defer end()
-			wantErr(t, lease.KeepPermits(short, 13), context.DeadlineExceeded)
-			if lease.Permits() != 13 || lease.Err() != nil {
-				t.Errorf("%d permits, %v", lease.Permits(), lease.Err())
+			want := context.DeadlineExceeded
+			if fail == nil {
+				want = context.Canceled
+				end()
+			} else {
+				fail(a.faults())
 			}
+			wantErr(t, lease.KeepPermits(short, 13), want)
+			failIf(t, lease.Permits() != 13 || lease.Err() != nil || lease.Exclusive(), "%d permits, %v", lease.Permits(), lease.Err())
 			wantErr(t, errOf(weighs(a, 13).TryAcquire(held)), interlock.ErrDeadlock)
 			wantErr(t, lease.KeepPermits(ctx, 14), interlock.ErrInvalid)
+			if name != "after" {
+				wantErr(t, errOf(weighs(b, 1).TryAcquire(ctx)), interlock.ErrBusy)
+			}
 			a.faults().Clear()
 			ok(t, lease.KeepPermits(ctx, 13)) // again, until it is confirmed
 			ok(t, errtest.Must(weighs(b, 12).TryAcquire(ctx))(t).Release())
@@ -294,44 +251,23 @@ func TestAnAmbiguousKeepPermitsHasCounted(t *testing.T) {
 	}
 }
 
-// With a context that has ended, the lease has fewer permits all the same, and the backend is not asked.
-func TestKeepPermitsWithAContextThatHasEnded(t *testing.T) {
-	simulated(t, both(func(t *testing.T, a, b member) {
-		lease := acquire(t, weighs(a, 25))
-		over, end := context.WithCancel(ctx)
-		end()
-		wantErr(t, lease.KeepPermits(over, 1), context.Canceled)
-		if lease.Permits() != 1 || lease.Exclusive() {
-			t.Errorf("%d permits, exclusive: %v", lease.Permits(), lease.Exclusive())
-		}
-		wantErr(t, errOf(weighs(b, 1).TryAcquire(ctx)), interlock.ErrBusy)
-		ok(t, lease.KeepPermits(ctx, 1))
-		ok(t, acquire(t, weighs(b, 24)).Release())
-		ok(t, lease.Release())
-	}))
-}
-
 // Permits that their holder has acquired again stay, and so do those of other sessions.
 func TestKeepPermitsIsRefused(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		a, b := pair(t)
 		outer := acquire(t, weighs(a, 23))
-		held, cancel := outer.Bind(ctx)
-		defer cancel()
+		held := bind(t, outer)
 		inner := errtest.Must(weighs(a, 20, interlock.Reentrant()).Acquire(held))(t)
 		wantErr(t, outer.KeepPermits(ctx, 13), interlock.ErrInvalid)
 		wantErr(t, inner.KeepPermits(ctx, 13), interlock.ErrInvalid)
-		if outer.Permits() != 23 || inner.Permits() != 23 {
-			t.Errorf("%d and %d permits", outer.Permits(), inner.Permits())
-		}
+		failIf(t, outer.Permits() != 23 || inner.Permits() != 23, "%d and %d permits", outer.Permits(), inner.Permits())
 		ok(t, inner.Release())
 		ok(t, outer.KeepPermits(ctx, 13))
 		ok(t, outer.Release())
 		wantErr(t, outer.KeepPermits(ctx, 1), interlock.ErrReleased)
 
 		fixed := acquire(t, weighs(a, 5, interlock.ExpiresAfter(time.Minute)))
-		adopted := errtest.Must(b.Adopt(ctx, "s", fixed.ID()))(t)
-		wantErr(t, adopted.KeepPermits(ctx, 1), interlock.ErrInvalid)
+		wantErr(t, errtest.Must(b.Adopt(ctx, "s", fixed.ID()))(t).KeepPermits(ctx, 1), interlock.ErrInvalid)
 		ok(t, fixed.KeepPermits(ctx, 1))
 		ok(t, errtest.Must(weighs(b, 24).TryAcquire(ctx))(t).Release())
 		ok(t, fixed.Release())
@@ -341,9 +277,7 @@ func TestKeepPermitsIsRefused(t *testing.T) {
 		} {
 			lease := acquire(t, l)
 			wantErr(t, lease.KeepPermits(ctx, 1), interlock.ErrInvalid)
-			if n := lease.Permits(); n != 0 {
-				t.Errorf("the lease of a %s has %d permits", name, n)
-			}
+			equal(t, lease.Permits(), 0, "permits of the lease of a %s", name)
 			ok(t, lease.Release())
 		}
 		nothingLeft(t, a)
@@ -357,20 +291,16 @@ func TestKeepPermitsOfALeaseThatIsLost(t *testing.T) {
 		ok(t, lease.KeepPermits(ctx, 24))
 		time.Sleep(3 * ttl)
 		ok(t, lease.Err())
-		member := errtest.Must(b.Admin().Queue(ctx, "s"))(t)
-		ok(t, b.Admin().Evict(ctx, "s", member.Holders[0].ID, true))
+		evict(t, b, "s", true)
 		wantErr(t, lease.KeepPermits(ctx, 1), interlock.ErrLost)
 		wantErr(t, lease.Err(), interlock.ErrLost)
 		wantErr(t, lease.Release(), interlock.ErrLost)
 
 		cut := acquire(t, weighs(a, 25))
 		a.faults().Before("", 0).Fail()
-		short, end := context.WithTimeout(ctx, 2*ttl)
-		defer end()
+		short := lasting(t, 2*ttl)
 		wantErr(t, cut.KeepPermits(short, 24), interlock.ErrLost) // at its deadline, not at the end of ctx
-		if short.Err() != nil {
-			t.Error("it has waited for the context")
-		}
+		failIf(t, short.Err() != nil, "it has waited for the context")
 		a.faults().Clear()
 		time.Sleep(2 * ttl)
 	}))
@@ -381,18 +311,12 @@ func TestThePartsOfAllKeepPermits(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		lock := interlock.All(weighs(a, 20), a.Mutex("m"))
 		lease := acquire(t, lock)
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
+		held := bind(t, lease)
 		wantErr(t, lease.KeepPermits(ctx, 13), interlock.ErrInvalid)
-		part := lease.Parts()[0]
-		ok(t, part.KeepPermits(ctx, 13))
+		ok(t, lease.Parts()[0].KeepPermits(ctx, 13))
 		ok(t, lease.Err())
-		if _, found := lock.Held(held); found {
-			t.Error("a lease of 13 permits is found for 20")
-		}
-		if _, found := interlock.All(weighs(a, 13), a.Mutex("m")).Held(held); !found {
-			t.Error("a lease of 13 permits is not found for 13")
-		}
+		holds(t, lock, held, false)
+		holds(t, interlock.All(weighs(a, 13), a.Mutex("m")), held, true)
 		ok(t, errtest.Must(weighs(b, 12).TryAcquire(ctx))(t).Release())
 		ok(t, lease.Release())
 	}))
@@ -407,9 +331,7 @@ func TestKeepPermitsAtTheSameTime(t *testing.T) {
 		}
 		synctest.Wait()
 		q := errtest.Must(a.Admin().Queue(ctx, "s"))(t)
-		if lease.Permits() != 10 || q.Holders[0].Units != 10 {
-			t.Errorf("%d permits here, %d there", lease.Permits(), q.Holders[0].Units)
-		}
+		failIf(t, lease.Permits() != 10 || q.Holders[0].Units != 10, "%d permits here, %d there", lease.Permits(), q.Holders[0].Units)
 		ok(t, lease.Release())
 	}))
 }
@@ -420,25 +342,19 @@ func TestHeldByTheClient(t *testing.T) {
 		whole := acquire(t, interlock.All(weighs(a, 1), a.Mutex("m", interlock.Sticky())))
 		time.Sleep(time.Second)
 		two := acquire(t, weighs(a, 2))
-		if got := a.Leases("s"); len(got) != 2 || got[0] != whole.Parts()[0] || got[1] != two {
-			t.Errorf("%v", got)
-		}
-		if n, other := len(a.Leases("m")), len(b.Leases("m")); n != 1 || other != 0 {
-			t.Errorf("%d, and of the other client %d", n, other)
-		}
+		failIf(t, !slices.Equal(a.Leases("s"), []*interlock.Lease{whole.Parts()[0], two}), "%v", a.Leases("s"))
+		equal(t, len(a.Leases("m")), 1, "leases")
+		equal(t, len(b.Leases("m")), 0, "leases of the other client")
 		ok(t, whole.Release())
 		if n := len(a.Leases("m")); n != 0 { // Sticky keeps the ticket
 			t.Errorf("%d after the release", n)
 		}
 		before := a.Admin().Exchanges()
 		a.faults().Before("", 0).Fail()
-		if got := a.Leases("s"); len(got) != 1 || got[0] != two || a.Admin().Exchanges() != before {
-			t.Errorf("%v, with %d exchanges", got, a.Admin().Exchanges()-before)
-		}
+		failIf(t, !slices.Equal(a.Leases("s"), []*interlock.Lease{two}), "%v", a.Leases("s"))
+		costs(t, a, before, 0)
 		time.Sleep(2 * ttl)
-		if n := len(a.Leases("s")); n != 0 {
-			t.Errorf("%d after its deadline", n)
-		}
+		equal(t, len(a.Leases("s")), 0, "leases after its deadline")
 		wantErr(t, two.Release(), interlock.ErrLost)
 		a.faults().Clear()
 	}))

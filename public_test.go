@@ -51,8 +51,7 @@ func TestATryOutlivesAStop(t *testing.T) {
 		for k := 1; k <= 8; k++ {
 			simulated(t, func(t *testing.T) {
 				d := &lateLook{Driver: memlock.New()}
-				c := errtest.Must(interlock.New(ctx, d))(t)
-				defer c.Close()
+				c := client(t, d)
 				synctest.Wait()
 				d.looks.Store(int64(k))
 				lease, err := c.Mutex("m", opts...).TryAcquire(ctx)
@@ -84,21 +83,17 @@ func (d *lateLook) Now() driver.Instant {
 // its context.
 func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session {
+		c := client(t, wrapped{memlock.New(), func(s driver.Session) driver.Session {
 			return joins{s, func() (driver.Ticket, error) { // it takes longer than it may, and does not look at its context
 				time.Sleep(ttl)
 				return driver.Ticket{}, errors.New("no answer")
 			}}
 		}})
-		ok(t, err)
-		defer c.Close()
 		for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
 			alive, cancel := context.WithCancel(ctx)
 			err := errOf(c.Mutex("m", opts...).TryAcquire(alive))
 			wantErr(t, err, context.DeadlineExceeded)
-			if want := "interlock: acquire m: the backend did not answer within 5s: "; !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("it says %q", err)
-			}
+			errtest.Says(t, err, "interlock: acquire m: the backend did not answer within 5s: ")
 			cancel()
 		}
 	})
@@ -155,31 +150,27 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 		refuse()
 		return d.Leave(ctx, l)
 	}
-	leads := other(func(ctx context.Context, a member) error { _, err := a.Election("e").Leader(ctx); return err })
+	leads := other(func(ctx context.Context, a member) error { return errOf(a.Election("e").Leader(ctx)) })
 	const someID = "00112233445566778899aabbccddeeff"
 	calls := map[string]call{
-		"Acquire":                 {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).Acquire(ctx); return err })},
-		"TryAcquire":              {"Join", other(func(ctx context.Context, a member) error { _, err := mutex(a).TryAcquire(ctx); return err })},
-		"TryAcquire ExpiresAfter": {"Join", other(func(ctx context.Context, a member) error { _, err := hold(a).TryAcquire(ctx); return err })},
+		"Acquire":                 {"Join", other(func(ctx context.Context, a member) error { return errOf(mutex(a).Acquire(ctx)) })},
+		"TryAcquire":              {"Join", other(func(ctx context.Context, a member) error { return errOf(mutex(a).TryAcquire(ctx)) })},
+		"TryAcquire ExpiresAfter": {"Join", other(func(ctx context.Context, a member) error { return errOf(hold(a).TryAcquire(ctx)) })},
 		"Acquire Wait": {"Join", other(func(ctx context.Context, a member) error {
-			_, err := a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx)
-			return err
+			return errOf(a.Mutex("m", interlock.Wait(time.Second)).Acquire(ctx))
 		})},
-		"Acquire Wait 0": {"Join", other(func(ctx context.Context, a member) error {
-			_, err := a.Mutex("m", interlock.Wait(0)).Acquire(ctx)
-			return err
-		})},
+		"Acquire Wait 0": {"Join", other(func(ctx context.Context, a member) error { return errOf(a.Mutex("m", interlock.Wait(0)).Acquire(ctx)) })},
 		"Do": {"Join", other(func(ctx context.Context, a member) error {
 			return mutex(a).Do(ctx, func(context.Context) error { return nil })
 		})},
-		"Campaign": {"Join", other(func(ctx context.Context, a member) error { _, err := a.Election("e").Campaign(ctx, ""); return err })},
+		"Campaign": {"Join", other(func(ctx context.Context, a member) error { return errOf(a.Election("e").Campaign(ctx, "")) })},
 		"Lead": {"Join", other(func(ctx context.Context, a member) error {
 			return a.Election("e").Lead(ctx, "", func(context.Context) error { return nil })
 		})},
-		"Enter":         {"Join", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 2).Enter(ctx); return err })},
-		"Enter, queue":  {"Follow", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
-		"Enter, round":  {"Load", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
-		"Enter, swap":   {"Swap", other(func(ctx context.Context, a member) error { _, err := a.DoubleBarrier("d", 1).Enter(ctx); return err })},
+		"Enter":         {"Join", other(func(ctx context.Context, a member) error { return errOf(a.DoubleBarrier("d", 2).Enter(ctx)) })},
+		"Enter, queue":  {"Follow", other(func(ctx context.Context, a member) error { return errOf(a.DoubleBarrier("d", 1).Enter(ctx)) })},
+		"Enter, round":  {"Load", other(func(ctx context.Context, a member) error { return errOf(a.DoubleBarrier("d", 1).Enter(ctx)) })},
+		"Enter, swap":   {"Swap", other(func(ctx context.Context, a member) error { return errOf(a.DoubleBarrier("d", 1).Enter(ctx)) })},
 		"Leave":         {"Leave", leaves},
 		"Leave, round":  {"Load", leaves},
 		"Leave, queue":  {"Follow", leaves},
@@ -191,7 +182,7 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			refuse()
 			return a.Election("e").SetValue(ctx, l, "new")
 		}},
-		"Queue":                  {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Admin().Queue(ctx, "m"); return err })},
+		"Queue":                  {"Follow", other(func(ctx context.Context, a member) error { return errOf(a.Admin().Queue(ctx, "m")) })},
 		"Release":                {"Leave", lease(mutex, release)},
 		"Release ExpiresAfter":   {"Leave", lease(hold, release)},
 		"Release AtLeast":        {"Keep", lease(atLeast, release)},
@@ -206,71 +197,42 @@ func TestNoErrorOfADriverLeaksOut(t *testing.T) {
 			return l.Err()
 		})},
 		"Bind": {"Renew", lease(mutex, func(ctx context.Context, l *interlock.Lease) error {
-			held, cancel := l.Bind(ctx)
-			defer cancel()
+			held, free := l.Bind(ctx)
+			defer free()
 			<-held.Done()
 			return context.Cause(held)
 		})},
-		"Adopt":       {"Follow", other(func(ctx context.Context, a member) error { _, err := a.Adopt(ctx, "m", someID); return err })},
-		"Revoke":      {"Ask", other(func(ctx context.Context, a member) error { return a.Admin().Revoke(ctx, "m", someID) })},
-		"Evict":       {"Ask", other(func(ctx context.Context, a member) error { return a.Admin().Evict(ctx, "m", someID, false) })},
-		"RaiseToken":  {"Raise", other(func(ctx context.Context, a member) error { return a.Admin().RaiseToken(ctx, "m", 1) })},
-		"RaiseTokens": {"Raise", other(func(ctx context.Context, a member) error { return a.Admin().RaiseTokens(ctx, 1) })},
-		"Queues": {"Queues", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Admin().Queues(ctx, "") {
-			}
-			return err
-		})},
-		"Stored": {"Cells", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Admin().Stored(ctx, "") {
-			}
-			return err
-		})},
-		"Follow": {"Follow", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Admin().Follow(ctx, "m") {
-			}
-			return err
-		})},
-		"Observe": {"Follow", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range a.Election("e").Observe(ctx) {
-			}
-			return err
-		})},
-		"Latch.Set":       {"Swap", other(func(ctx context.Context, a member) error { _, err := a.Latch("l").Set(ctx, 1); return err })},
-		"Latch.CountDown": {"Load", other(func(ctx context.Context, a member) error { _, err := a.Latch("l").CountDown(ctx); return err })},
+		"Adopt":           {"Follow", other(func(ctx context.Context, a member) error { return errOf(a.Adopt(ctx, "m", someID)) })},
+		"Revoke":          {"Ask", other(func(ctx context.Context, a member) error { return a.Admin().Revoke(ctx, "m", someID) })},
+		"Evict":           {"Ask", other(func(ctx context.Context, a member) error { return a.Admin().Evict(ctx, "m", someID, false) })},
+		"RaiseToken":      {"Raise", other(func(ctx context.Context, a member) error { return a.Admin().RaiseToken(ctx, "m", 1) })},
+		"RaiseTokens":     {"Raise", other(func(ctx context.Context, a member) error { return a.Admin().RaiseTokens(ctx, 1) })},
+		"Queues":          {"Queues", other(func(ctx context.Context, a member) error { return endOf(a.Admin().Queues(ctx, "")) })},
+		"Stored":          {"Cells", other(func(ctx context.Context, a member) error { return endOf(a.Admin().Stored(ctx, "")) })},
+		"Follow":          {"Follow", other(func(ctx context.Context, a member) error { return endOf(a.Admin().Follow(ctx, "m")) })},
+		"Observe":         {"Follow", other(func(ctx context.Context, a member) error { return endOf(a.Election("e").Observe(ctx)) })},
+		"Latch.Set":       {"Swap", other(func(ctx context.Context, a member) error { return errOf(a.Latch("l").Set(ctx, 1)) })},
+		"Latch.CountDown": {"Load", other(func(ctx context.Context, a member) error { return errOf(a.Latch("l").CountDown(ctx)) })},
 		"Latch.Wait":      {"Watch", other(func(ctx context.Context, a member) error { return a.Latch("l").Wait(ctx) })},
 		"Barrier.Set":     {"Swap", other(func(ctx context.Context, a member) error { return a.Barrier("b").Set(ctx) })},
-		"Barrier.IsSet":   {"Load", other(func(ctx context.Context, a member) error { _, err := a.Barrier("b").IsSet(ctx); return err })},
-		"Value.Get":       {"Load", other(func(ctx context.Context, a member) error { _, err := value(a).Get(ctx); return err })},
-		"Value.Set":       {"Swap", other(func(ctx context.Context, a member) error { _, err := value(a).Set(ctx, 1, 0); return err })},
+		"Barrier.IsSet":   {"Load", other(func(ctx context.Context, a member) error { return errOf(a.Barrier("b").IsSet(ctx)) })},
+		"Value.Get":       {"Load", other(func(ctx context.Context, a member) error { return errOf(value(a).Get(ctx)) })},
+		"Value.Set":       {"Swap", other(func(ctx context.Context, a member) error { return errOf(value(a).Set(ctx, 1, 0)) })},
 		"Value.Delete":    {"Swap", other(func(ctx context.Context, a member) error { return value(a).Delete(ctx, 0) })},
-		"Value.Watch": {"Watch", other(func(ctx context.Context, a member) (err error) {
-			for _, err = range value(a).Watch(ctx) {
-			}
-			return err
-		})},
+		"Value.Watch":     {"Watch", other(func(ctx context.Context, a member) error { return endOf(value(a).Watch(ctx)) })},
 	}
 	for name, c := range calls {
 		for _, said := range []error{driver.ErrSession, driver.ErrGone, driver.ErrConflict} {
-			for _, always := range []bool{false, true} {
+			for _, k := range []int{1, 0} { // once, or always
 				if said == driver.ErrConflict && (c.method != "Swap" || name == "Value.Set" || name == "Value.Delete") {
 					continue // only Swap says so, and only these two pass it on
 				}
-				simulatedAs(t, fmt.Sprint(name, " ", said, " ", always), func(t *testing.T) {
+				simulatedAs(t, fmt.Sprint(name, " ", said, " ", k), func(t *testing.T) {
 					a := join(t, memlock.NewWorld())
-					ctx, cancel := context.WithTimeout(ctx, 3*ttl)
-					defer cancel()
-					err := c.do(ctx, t, a, func() {
-						k := 1
-						if always {
-							k = 0
-						}
-						a.faults().Before(c.method, k).Refuse(said)
-					})
+					ctx := lasting(t, 3*ttl)
+					err := c.do(ctx, t, a, func() { a.faults().Before(c.method, k).Refuse(said) })
 					for _, leak := range []error{driver.ErrSession, driver.ErrGone, driver.ErrConflict} {
-						if errors.Is(err, leak) {
-							t.Errorf("%v is told to the caller: %v", leak, err)
-						}
+						failIf(t, errors.Is(err, leak), "%v is told to the caller: %v", leak, err)
 					}
 					a.faults().Clear()
 				})
@@ -285,9 +247,7 @@ func TestWhoIsNotThereCannotBeAsked(t *testing.T) {
 		const id = "00112233445566778899aabbccddeeff"
 		for op, err := range map[string]error{"revoke": a.Admin().Revoke(ctx, "m", id+".7"), "evict": a.Admin().Evict(ctx, "m", id, true)} {
 			wantErr(t, err, interlock.ErrLost)
-			if got, want := err.Error(), "interlock: "+op+" m: lease lost: no holder and no waiter has the ID \""+id+"\""; got != want {
-				t.Errorf("%s\nwant %s", got, want)
-			}
+			equal(t, err.Error(), "interlock: "+op+" m: lease lost: no holder and no waiter has the ID \""+id+"\"", "it says")
 		}
 	}))
 }
@@ -301,9 +261,8 @@ func TestAnErrorIsOneLine(t *testing.T) {
 		"jobs/nächtlich x": "jobs/nächtlich x",
 	} {
 		_, err := c.Adopt(ctx, name, "00112233445566778899aabbccddeeff")
-		if want := "interlock: adopt " + shown + ": "; !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %s", name, err)
-		}
+		want := "interlock: adopt " + shown + ": "
+		failIf(t, !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n"), "%q: %s", name, err)
 	}
 }
 
@@ -313,20 +272,17 @@ func TestAnErrorOfADriverIsOneLine(t *testing.T) {
 	several := errors.Join(errors.New("dial 10.0.0.1: refused"), errors.New("dial 10.0.0.2: refused"))
 	simulated(t, alone(func(t *testing.T, a member) {
 		for method, call := range map[string]func() error{
-			"Join": func() error { _, err := a.Mutex("m").Acquire(ctx); return err },
-			"Load": func() error { _, err := interlock.NewValue[int](a.Client, "v").Get(ctx); return err },
-			"Open": func() error { _, err := interlock.New(ctx, a.d); return err },
+			"Join": func() error { return errOf(a.Mutex("m").Acquire(ctx)) },
+			"Load": func() error { return errOf(interlock.NewValue[int](a.Client, "v").Get(ctx)) },
+			"Open": func() error { return errOf(interlock.New(ctx, a.d)) },
 		} {
 			a.faults().Before(method, 1).Refuse(several)
 			err := call()
-			if err == nil || strings.Contains(err.Error(), "\n") || !errors.Is(err, several) {
-				t.Errorf("%s: %v", method, err)
-			}
+			failIf(t, err == nil || strings.Contains(err.Error(), "\n") || !errors.Is(err, several), "%s: %v", method, err)
 		}
 		v := interlock.NewValue[[]byte](a.Client, "v")
 		errtest.Must(v.Set(ctx, []byte("no number"), 0))(t)
-		if _, err := interlock.NewValue[int](a.Client, "v").Get(ctx); err == nil || strings.Contains(err.Error(), "\n") {
-			t.Errorf("a value of another type: %v", err)
-		}
+		err := errOf(interlock.NewValue[int](a.Client, "v").Get(ctx))
+		failIf(t, err == nil || strings.Contains(err.Error(), "\n"), "a value of another type: %v", err)
 	}))
 }

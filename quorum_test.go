@@ -2,7 +2,6 @@ package interlock_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,8 +21,7 @@ func quorum(t *testing.T, clients ...*interlock.Client) *interlock.Client {
 		members = append(members, c.Driver())
 	}
 	d := errtest.Must(quorumlock.New(members...))(t)
-	c := errtest.Must(interlock.New(ctx, d, interlock.TTL(10*time.Second)))(t)
-	return c
+	return errtest.Must(interlock.New(ctx, d, interlock.TTL(10*time.Second)))(t)
 }
 
 // members are clients of three backends that count as members of a quorum.
@@ -31,9 +29,7 @@ func members(t *testing.T, worlds []*memlock.World) (all []*interlock.Client, dr
 	t.Helper()
 	for _, w := range worlds {
 		d := w.Driver()
-		c := errtest.Must(interlock.New(ctx, d))(t)
-		t.Cleanup(func() { c.Close() })
-		all, drivers = append(all, c), append(drivers, d)
+		all, drivers = append(all, client(t, d)), append(drivers, d)
 	}
 	return all, drivers
 }
@@ -59,9 +55,7 @@ func TestAQuorumOfClientsOutlivesAMinority(t *testing.T) {
 		wantErr(t, errOf(b.Mutex("order/1").TryAcquire(ctx)), interlock.ErrBusy)
 		ok(t, lease.Release())
 		next := errtest.Must(b.Mutex("order/1").Acquire(ctx))(t)
-		if next.Token() <= lease.Token() {
-			t.Errorf("token %d after %d", next.Token(), lease.Token())
-		}
+		failIf(t, next.Token() <= lease.Token(), "token %d after %d", next.Token(), lease.Token())
 		ok(t, next.Release())
 		drivers[0].Faults().Heal()
 
@@ -85,35 +79,33 @@ func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 		began := time.Now()
 		v := interlock.NewValue[int](c, "v")
 		for name, call := range map[string]func() error{
-			"Value.Get":            func() error { _, err := v.Get(ctx); return err },
-			"Value.Set":            func() error { _, err := v.Set(ctx, 1, 0); return err },
-			"Value.Update":         func() error { _, err := v.Update(ctx, func(n int) (int, error) { return n + 1, nil }); return err },
-			"Latch.Set":            func() error { _, err := c.Latch("l").Set(ctx, 2); return err },
-			"Latch.CountDown":      func() error { _, err := c.Latch("l").CountDown(ctx); return err },
+			"Value.Get":            func() error { return errOf(v.Get(ctx)) },
+			"Value.Set":            func() error { return errOf(v.Set(ctx, 1, 0)) },
+			"Value.Update":         func() error { return errOf(v.Update(ctx, func(n int) (int, error) { return n + 1, nil })) },
+			"Latch.Set":            func() error { return errOf(c.Latch("l").Set(ctx, 2)) },
+			"Latch.CountDown":      func() error { return errOf(c.Latch("l").CountDown(ctx)) },
 			"Latch.Count":          func() error { _, _, err := c.Latch("l").Count(ctx); return err },
 			"Latch.Wait":           func() error { return c.Latch("l").Wait(ctx) },
 			"Barrier.Set":          func() error { return c.Barrier("b").Set(ctx) },
 			"Barrier.Wait":         func() error { return c.Barrier("b").Wait(ctx) },
-			"DoubleBarrier.Enter":  func() error { _, err := c.DoubleBarrier("d", 2).Enter(ctx); return err },
+			"DoubleBarrier.Enter":  func() error { return errOf(c.DoubleBarrier("d", 2).Enter(ctx)) },
 			"DoubleBarrier.Count":  func() error { _, _, err := c.DoubleBarrier("d", 2).Count(ctx); return err },
-			"Semaphore.Acquire":    func() error { _, err := c.Semaphore("s", 3).Acquire(ctx); return err },
-			"Semaphore.TryAcquire": func() error { _, err := c.Semaphore("s", 3).TryAcquire(ctx); return err },
-			"All":                  func() error { _, err := interlock.All(c.Mutex("a"), c.Semaphore("s", 3)).Acquire(ctx); return err },
+			"Semaphore.Acquire":    func() error { return errOf(c.Semaphore("s", 3).Acquire(ctx)) },
+			"Semaphore.TryAcquire": func() error { return errOf(c.Semaphore("s", 3).TryAcquire(ctx)) },
+			"All":                  func() error { return errOf(interlock.All(c.Mutex("a"), c.Semaphore("s", 3)).Acquire(ctx)) },
 			"SetPermits":           func() error { return c.Admin().SetPermits(ctx, "s", 3) },
 			"UnsetPermits":         func() error { return c.Admin().UnsetPermits(ctx, "s") },
 			"Election.SetValue":    func() error { return c.Election("e").SetValue(ctx, leader, "ready") },
 		} {
-			if err := call(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "on one backend") {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := call()
+			errtest.Is(t, err, errors.ErrUnsupported, name)
+			errtest.Says(t, err, "on one backend")
 		}
 		for _, err := range v.Watch(ctx) {
 			wantErr(t, err, errors.ErrUnsupported)
 			break
 		}
-		if waited := time.Since(began); waited > time.Second {
-			t.Errorf("they took %v", waited)
-		}
+		within(t, began, time.Second, "they took")
 		ok(t, leader.Release())
 		for q, err := range c.Admin().Queues(ctx, "") {
 			t.Errorf("%s is left, with %+v, %v", q.Name, q.Holders, err)
@@ -124,31 +116,28 @@ func TestWhatAQuorumCannotCarryIsRefused(t *testing.T) {
 // Promise: an adopted lease has the token that its holder was told, although members have given larger and smaller ones.
 func TestAnAdoptedLeaseOfAQuorumHasTheTokenOfItsHolder(t *testing.T) {
 	for name, largestIs := range map[string]string{"the largest is late": "late", "the largest is not there any more": "cut"} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T) {
-				worlds := []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()}
-				clients, drivers := members(t, worlds)
-				others, adopters := members(t, worlds)
-				a, b := quorum(t, clients...), quorum(t, others...)
-				defer a.Close()
-				defer b.Close()
-				time.Sleep(11 * time.Second) // they are new
+		simulatedAs(t, name, func(t *testing.T) {
+			worlds := []*memlock.World{memlock.NewWorld(), memlock.NewWorld(), memlock.NewWorld()}
+			clients, drivers := members(t, worlds)
+			others, adopters := members(t, worlds)
+			a, b := quorum(t, clients...), quorum(t, others...)
+			defer a.Close()
+			defer b.Close()
+			time.Sleep(11 * time.Second) // they are new
 
-				ok(t, others[0].Admin().RaiseToken(ctx, "m", 1<<40))
-				late := func() {}
-				if largestIs == "late" {
-					late = drivers[0].Faults().Before("Join", 1).Hang().Deliver
-				}
-				lease := errtest.Must(a.Mutex("m", interlock.ExpiresAfter(5*time.Second)).Acquire(ctx))(t)
-				late()
-				synctest.Wait()
-				if largestIs == "cut" {
-					adopters[0].Faults().Cut()
-				}
-				if adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t); adopted.Token() != lease.Token() {
-					t.Errorf("the token of the holder is %d, that of the adopted lease %d", lease.Token(), adopted.Token())
-				}
-			})
+			ok(t, others[0].Admin().RaiseToken(ctx, "m", 1<<40))
+			late := func() {}
+			if largestIs == "late" {
+				late = drivers[0].Faults().Before("Join", 1).Hang().Deliver
+			}
+			lease := errtest.Must(a.Mutex("m", interlock.ExpiresAfter(5*time.Second)).Acquire(ctx))(t)
+			late()
+			synctest.Wait()
+			if largestIs == "cut" {
+				adopters[0].Faults().Cut()
+			}
+			adopted := errtest.Must(b.Adopt(ctx, "m", lease.ID()))(t)
+			failIf(t, adopted.Token() != lease.Token(), "the token of the holder is %d, that of the adopted lease %d", lease.Token(), adopted.Token())
 		})
 	}
 }

@@ -10,18 +10,9 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
+	machine "github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
-
-// eventually waits for a condition without a bound of its own in time.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatal("in vain: ", what)
-		}
-	}
-}
 
 // finish waits for goroutines in real time.
 func finish(t *testing.T, what string, wg *sync.WaitGroup) {
@@ -31,11 +22,7 @@ func finish(t *testing.T, what string, wg *sync.WaitGroup) {
 		wg.Wait()
 		close(done)
 	}()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal("in vain for a minute: ", what)
-	}
+	errtest.Received(t, what, done)
 }
 
 // In real time, on real processors: acquires of two clients whose contexts end
@@ -56,9 +43,7 @@ func TestRealCancellations(t *testing.T) {
 						lease, err := l.Acquire(bounded)
 						if err == nil {
 							counter++
-							if counter != 1 {
-								t.Error("two holders")
-							}
+							failIf(t, counter != 1, "two holders")
 							grants++
 							counter--
 							errtest.Is(t, lease.Release(), nil)
@@ -72,13 +57,11 @@ func TestRealCancellations(t *testing.T) {
 			finish(t, "acquires whose contexts end", &wg)
 			soon := interlock.Wait(time.Minute)
 			lease := acquire(t, b.Mutex("m", soon))
-			if grants == 0 {
-				t.Error("nobody was served")
-			}
+			failIf(t, grants == 0, "nobody was served")
 			ok(t, lease.Release())
 			lease = acquire(t, a.Mutex("m", soon)) // recalls what is sticky
 			ok(t, lease.Release())
-			eventually(t, "an empty client", func() bool {
+			machine.Until(t, "an empty client", func() bool {
 				for _, m := range []member{a, b} {
 					if tickets, queues, followers := m.Sizes(); tickets+queues+followers > 0 {
 						return false
@@ -119,9 +102,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 					}
 					switch {
 					case err == nil:
-						if mine && value < 0 {
-							t.Error(value)
-						}
+						failIf(t, mine && value < 0, "%v", value)
 						err = lease.Release()
 					case errors.Is(err, interlock.ErrBusy):
 						err = nil

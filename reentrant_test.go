@@ -11,86 +11,56 @@ import (
 
 // What an acquire comes to with a context that holds the lock already.
 func TestAcquireWhatTheContextHolds(t *testing.T) {
-	re := interlock.Reentrant()
 	const (
 		nests     = "nests"
 		deadlocks = "deadlocks"
 		adds      = "adds" // is an acquire of its own
 	)
-	for name, c := range map[string]struct {
-		outer, inner func(*interlock.Client) *interlock.Lock
-		want         string
-	}{
-		"mutex": {
-			func(c *interlock.Client) *interlock.Lock { return c.Mutex("m") },
-			func(c *interlock.Client) *interlock.Lock { return c.Mutex("m") }, deadlocks},
-		"reentrant mutex": {
-			func(c *interlock.Client) *interlock.Lock { return c.Mutex("m") },
-			func(c *interlock.Client) *interlock.Lock { return c.Mutex("m", re) }, nests},
-		"other name": {
-			func(c *interlock.Client) *interlock.Lock { return c.Mutex("m") },
-			func(c *interlock.Client) *interlock.Lock { return c.Mutex("other") }, adds},
-		"reader in reader": {
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() },
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() }, deadlocks},
-		"reentrant reader in reader": {
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() },
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m", re).Reader() }, nests},
-		"reader in writer": {
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Writer() },
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() }, deadlocks},
-		"reentrant reader in writer": {
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Writer() },
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m", re).Reader() }, nests},
-		"writer in writer": {
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Writer() },
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m", re).Writer() }, nests},
-		"upgrade": {
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m").Reader() },
-			func(c *interlock.Client) *interlock.Lock { return c.RWMutex("m", re).Writer() }, deadlocks},
-		"permits that fit": {
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3, interlock.Weight(2)) },
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3) }, adds},
-		"permits that can never fit": {
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3, interlock.Weight(2)) },
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3, interlock.Weight(2)) }, deadlocks},
-		"reentrant permits": {
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3, interlock.Weight(2)) },
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3, interlock.Weight(2), re) }, nests},
-		"more reentrant permits than are held": {
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3) },
-			func(c *interlock.Client) *interlock.Lock { return c.Semaphore("m", 3, interlock.Weight(2), re) }, adds},
-		"candidate": {
-			func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("1") },
-			func(c *interlock.Client) *interlock.Lock { return c.Election("m").Candidate("2") }, deadlocks},
-	} {
-		simulatedAs(t, name, alone(func(t *testing.T, a member) {
-			outer := acquire(t, c.outer(a.Client))
-			held, cancel := outer.Bind(ctx)
-			defer cancel()
-			excluded := c.outer(a.Client)
+	re, two := interlock.Reentrant(), interlock.Weight(2)
+	simulated(t, alone(func(t *testing.T, a member) {
+		m, rw, rwRe := a.Mutex("m"), a.RWMutex("m"), a.RWMutex("m", re)
+		s := func(opts ...interlock.Option) *interlock.Lock { return a.Semaphore("m", 3, opts...) }
+		for name, c := range map[string]struct {
+			outer, inner *interlock.Lock
+			want         string
+		}{
+			"mutex":                                {m, m, deadlocks},
+			"reentrant mutex":                      {m, m.With(re), nests},
+			"other name":                           {m, a.Mutex("other"), adds},
+			"reader in reader":                     {rw.Reader(), rw.Reader(), deadlocks},
+			"reentrant reader in reader":           {rw.Reader(), rwRe.Reader(), nests},
+			"reader in writer":                     {rw.Writer(), rw.Reader(), deadlocks},
+			"reentrant reader in writer":           {rw.Writer(), rwRe.Reader(), nests},
+			"writer in writer":                     {rw.Writer(), rwRe.Writer(), nests},
+			"upgrade":                              {rw.Reader(), rwRe.Writer(), deadlocks},
+			"permits that fit":                     {s(two), s(), adds},
+			"permits that can never fit":           {s(two), s(two), deadlocks},
+			"reentrant permits":                    {s(two), s(two, re), nests},
+			"more reentrant permits than are held": {s(), s(two, re), adds},
+			"candidate":                            {a.Election("m").Candidate("1"), a.Election("m").Candidate("2"), deadlocks},
+		} {
+			t.Log(name) // what follows is of this row
+			outer := acquire(t, c.outer)
+			held, free := outer.Bind(ctx)
+			excluded := c.outer
 			if name == "reentrant reader in reader" {
-				excluded = a.RWMutex("m").Writer()
+				excluded = rw.Writer()
 			}
 			before := a.Admin().Exchanges()
-			inner, err := c.inner(a.Client).Acquire(held)
+			inner, err := c.inner.Acquire(held)
 			switch exchanges := a.Admin().Exchanges() - before; c.want {
 			case deadlocks:
 				wantErr(t, err, interlock.ErrDeadlock)
 			case nests:
 				ok(t, err)
-				if exchanges > 0 || inner.Token() != outer.Token() {
-					t.Errorf("%d exchanges, token %d in %d", exchanges, inner.Token(), outer.Token())
-				}
+				failIf(t, exchanges > 0 || inner.Token() != outer.Token(), "%d exchanges, token %d in %d", exchanges, inner.Token(), outer.Token())
 				ok(t, outer.Release())
 				ok(t, inner.Err())
 				// The lock is held until the inner lease is released too.
 				wantErr(t, errOf(excluded.TryAcquire(ctx)), interlock.ErrBusy)
 			case adds:
 				ok(t, err)
-				if inner.Token() == outer.Token() && exchanges == 0 {
-					t.Error("nested")
-				}
+				failIf(t, inner.Token() == outer.Token() && exchanges == 0, "nested")
 			}
 			if inner != nil {
 				ok(t, inner.Release())
@@ -98,8 +68,9 @@ func TestAcquireWhatTheContextHolds(t *testing.T) {
 			if outer.Err() == nil {
 				ok(t, outer.Release())
 			}
-		}))
-	}
+			free()
+		}
+	}))
 }
 
 // Whatever is given the context is the holder; a detached context holds
@@ -108,46 +79,29 @@ func TestTheContextIsTheHolder(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		l := a.Mutex("m")
 		ok(t, l.Do(ctx, func(held context.Context) error {
-			if _, ok := l.Held(held); !ok {
-				t.Error("not held")
-			}
-			if _, ok := a.Mutex("other").Held(held); ok {
-				t.Error("another lock is held")
-			}
-			if _, ok := l.Held(interlock.Detach(held)); ok {
-				t.Error("held by a detached context")
-			}
+			holds(t, l, held, true)
+			holds(t, a.Mutex("other"), held, false)
+			holds(t, l, interlock.Detach(held), false)
 			if inside, detached := interlock.LeaseFrom(held), interlock.LeaseFrom(interlock.Detach(held)); inside.Name() != "m" || inside.Err() != nil || detached != nil || interlock.LeaseFrom(ctx) != nil {
 				t.Errorf("LeaseFrom returns %v, and %v of a detached context", inside, detached)
 			}
 			wantErr(t, errOf(l.TryAcquire(interlock.Detach(held))), interlock.ErrBusy)
-			done := make(chan error)
-			go func() {
-				_, err := l.Acquire(held)
-				done <- err
-			}()
-			wantErr(t, <-done, interlock.ErrDeadlock)
+			wantErr(t, (<-async(held, l)).err, interlock.ErrDeadlock)
 			nested := a.Mutex("inner")
 			return nested.Do(held, func(both context.Context) error {
-				if l := interlock.LeaseFrom(both); l.Name() != "inner" {
-					t.Errorf("the innermost lease is that of %s", l.Name())
-				}
+				equal(t, interlock.LeaseFrom(both).Name(), "inner", "the innermost lease is that of")
 				for _, l := range []*interlock.Lock{l, nested} {
-					if _, ok := l.Held(both); !ok {
-						t.Error("not held")
-					}
+					holds(t, l, both, true)
 				}
 				return nil
 			})
 		}))
 		lease := acquire(t, l)
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
+		held, free := lease.Bind(ctx)
+		defer free()
 		a.faults().Expire()
 		time.Sleep(time.Second)
-		if _, ok := l.Held(held); ok {
-			t.Error("a lost lease is held")
-		}
+		holds(t, l, held, false)
 		wantErr(t, interlock.LeaseFrom(held).Err(), interlock.ErrLost)
 		ok(t, errtest.Must(l.Acquire(context.WithoutCancel(held)))(t).Release())
 	}))
@@ -172,9 +126,7 @@ func TestBind(t *testing.T) {
 			wantErr(t, context.Cause(bound[i]), interlock.ErrReleased)
 			cancels[i]()
 		}
-		late, cancel := lease.Bind(ctx)
-		defer cancel()
-		wantErr(t, context.Cause(late), interlock.ErrReleased)
+		wantErr(t, context.Cause(bind(t, lease)), interlock.ErrReleased)
 	}))
 }
 
@@ -182,8 +134,7 @@ func TestBind(t *testing.T) {
 func TestNestedPermitsCountOnce(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		outer := acquire(t, a.Semaphore("s", 3))
-		held, cancel := outer.Bind(ctx)
-		defer cancel()
+		held := bind(t, outer)
 		inner := errtest.Must(a.Semaphore("s", 3, interlock.Reentrant()).Acquire(held))(t)
 		both, cancel2 := inner.Bind(held)
 		defer cancel2()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/internal/errtest"
 )
 
@@ -18,8 +17,7 @@ func TestDowngradeIsRefused(t *testing.T) {
 		ok(t, lease.Release())
 		rw := a.RWMutex("rw", interlock.Reentrant())
 		outer := acquire(t, rw.Writer())
-		held, cancel := outer.Bind(ctx)
-		defer cancel()
+		held := bind(t, outer)
 		inner := errtest.Must(rw.Reader().Acquire(held))(t)
 		wantErr(t, outer.Downgrade(ctx), interlock.ErrInvalid)
 		ok(t, inner.Release())
@@ -56,12 +54,9 @@ func TestADowngradeIsRepeatedBesideANestedReader(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		rw := a.RWMutex("rw", interlock.Reentrant())
 		lease := acquire(t, rw.Writer())
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
+		held := bind(t, lease)
 		a.faults().Before("Shrink", 0).Fail()
-		short, stop := context.WithTimeout(ctx, time.Second)
-		defer stop()
-		wantErr(t, lease.Downgrade(short), context.DeadlineExceeded)
+		wantErr(t, lease.Downgrade(lasting(t, time.Second)), context.DeadlineExceeded)
 		a.faults().Clear()
 		nested := errtest.Must(rw.Reader().Acquire(held))(t)
 		ok(t, lease.Downgrade(ctx))
@@ -83,14 +78,13 @@ func TestReadersOfOneClientAreNotSplitByALaterWriter(t *testing.T) {
 		"writer here, first gives up":      {ownWriter: true, givesUp: true},
 	} {
 		simulatedAs(t, name, func(t *testing.T) {
-			w := memlock.NewWorld()
-			a, b := join(t, w), join(t, w)
+			a, b, other := trio(t)
 			writers := b
 			if c.ownWriter {
 				writers = a
 			}
 			reads := a.RWMutex("rw").Reader()
-			holder := acquire(t, join(t, w).RWMutex("rw").Writer())
+			holder := acquire(t, other.RWMutex("rw").Writer())
 
 			firsts, giveUp := context.WithCancel(ctx)
 			defer giveUp()
@@ -154,10 +148,8 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		var readers []<-chan result
 		for range interlock.MaxHandovers + 10 {
 			readers = append(readers, async(ctx, a.RWMutex("rw").Reader()))
-			synctest.Wait()
 		}
 		writer := async(ctx, b.RWMutex("rw", interlock.StrictOrder()).Writer())
-		synctest.Wait()
 		ok(t, holder.Release())
 		<-granted.Reached()
 		synctest.Wait() // it knows by now that a writer waits
@@ -166,14 +158,11 @@ func TestAWriterIsNotOvertakenByALongLineOfReaders(t *testing.T) {
 		for i, r := range readers {
 			if r, done := got(r); done {
 				r.release(t)
-				if in++; in != i+1 {
-					t.Errorf("reader %d is the %dth to get in", i, in)
-				}
+				in++
+				failIf(t, in != i+1, "reader %d is the %dth to get in", i, in)
 			}
 		}
-		if in != interlock.MaxHandovers {
-			t.Errorf("%d readers got in", in)
-		}
+		failIf(t, in != interlock.MaxHandovers, "%d readers got in", in)
 		turn(t, writer)
 		for _, r := range readers[in:] {
 			turn(t, r)

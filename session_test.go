@@ -2,7 +2,6 @@ package interlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -31,11 +30,8 @@ func TestOneHeartbeatForAllLeases(t *testing.T) {
 		synctest.Wait()
 		before, beforeB := a.Admin().Exchanges(), b.Admin().Exchanges()
 		time.Sleep(10 * ttl)
-		if n := a.Admin().Exchanges() - before; n < 28 || n > 31 {
-			t.Errorf("%d exchanges in ten TTLs for %d leases", n, leases)
-		}
-		if n := b.Admin().Exchanges() - beforeB; n < 28 || n > 31 {
-			t.Errorf("%d exchanges in ten TTLs for %d waiters", n, len(waits))
+		for what, n := range map[string]uint64{"leases": a.Admin().Exchanges() - before, "waiters": b.Admin().Exchanges() - beforeB} {
+			failIf(t, n < 28 || n > 31, "%d exchanges in ten TTLs for many %s", n, what)
 		}
 		for _, lease := range held {
 			ok(t, lease.Err())
@@ -75,14 +71,10 @@ func TestOnlyKnownTicketsAreRenewed(t *testing.T) {
 func TestAStrayTicketIsLeft(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		var session driver.Session
-		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session { session = s; return s }})
-		ok(t, err)
-		defer c.Close()
+		c := client(t, wrapped{memlock.New(), func(s driver.Session) driver.Session { session = s; return s }})
 		// A ticket of this session that its client knows nothing of.
-		_, err = session.Join(ctx, driver.Request{
-			ID: "00112233445566778899aabbccddeeff", Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1,
-		})
-		ok(t, err)
+		r := driver.Request{ID: "00112233445566778899aabbccddeeff", Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1}
+		errtest.Must(session.Join(ctx, r))(t)
 		began := time.Now()
 		lease := acquire(t, c.Mutex("m"))
 		within(t, began, ttl/2, "the stray ticket stood for")
@@ -95,18 +87,8 @@ func TestAStrayTicketIsLeft(t *testing.T) {
 func TestAClientOutlivesItsSessions(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		w := memlock.NewWorld()
-		var rejoined, sessions, lost atomic.Int32
-		a := join(t, w, interlock.Observe(func(_ context.Context, e interlock.Event) {
-			switch e.Kind {
-			case interlock.EventRejoined:
-				rejoined.Add(1)
-			case interlock.EventSession:
-				sessions.Add(1)
-			case interlock.EventLost:
-				lost.Add(1)
-			}
-		}))
-		b := join(t, w)
+		var r record
+		a, b := join(t, w, r.observe()), join(t, w)
 		mine := acquire(t, a.Mutex("mine"))
 		fixed := acquire(t, a.Mutex("fixed", interlock.ExpiresAfter(time.Hour)))
 		holder := acquire(t, b.Mutex("m"))
@@ -124,39 +106,15 @@ func TestAClientOutlivesItsSessions(t *testing.T) {
 		ok(t, holder.Release())
 		var served sync.WaitGroup
 		for _, w := range waits {
-			served.Go(func() {
-				if r := <-w; r.err != nil || r.lease.Release() != nil {
-					t.Error("not served")
-				}
-			})
+			served.Go(func() { turn(t, w) })
 		}
 		served.Wait()
-		if rejoined.Load() != 2 || sessions.Load() != 1 || lost.Load() != 1 {
-			t.Errorf("%d rejoined, %d sessions, %d lost", rejoined.Load(), sessions.Load(), lost.Load())
-		}
+		equal(t, len(r.of(interlock.EventRejoined)), 2, "rejoined")
+		equal(t, len(r.of(interlock.EventSession)), 1, "sessions")
+		equal(t, len(r.of(interlock.EventLost)), 1, "lost")
 		ok(t, fixed.Release())
 		nothingLeft(t, a, b)
 	})
-}
-
-// A grant that arrives when its session is over is not taken, though its time
-// has not run out.
-func TestAGrantOfADeadSessionIsNotTaken(t *testing.T) {
-	for _, opts := range [][]interlock.Option{nil, {interlock.StrictOrder()}} {
-		simulated(t, both(func(t *testing.T, a, b member) {
-			hung := a.faults().After("Join", 1).Stick()
-			waits := async(ctx, a.Mutex("m", opts...))
-			<-hung.Reached()
-			a.faults().Expire()
-			synctest.Wait()
-			other := acquire(t, b.Mutex("m"))
-			hung.Deliver()
-			notYet(t, waits, "two holders")
-			time.Sleep(2 * time.Second)
-			ok(t, other.Release())
-			turn(t, waits)
-		}))
-	}
 }
 
 // While there is no session, acquires wait for one, and tries fail in time with
@@ -184,9 +142,7 @@ func TestAnAcquireEndsInTimeWhileASessionOpens(t *testing.T) {
 		a.faults().Expire()
 		<-open.Reached()
 		began := time.Now()
-		brief, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		_, err := a.Mutex("m").Acquire(brief)
+		err := errOf(a.Mutex("m").Acquire(lasting(t, time.Second)))
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, err, interlock.ErrUnavailable)
 		within(t, began, 2*time.Second, "returned after")
@@ -209,18 +165,7 @@ func TestSessionsThatDieUnderLoad(t *testing.T) {
 				l := m.Mutex("m", opts...)
 				wg.Go(func() {
 					for range 40 {
-						lease, err := l.Acquire(ctx)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						time.Sleep(time.Nanosecond) // the news of a session's end has arrived then
-						judge.enter(lease)
-						time.Sleep(10 * time.Millisecond)
-						judge.leave(lease)
-						if err := lease.Release(); err != nil && !errors.Is(err, interlock.ErrLost) {
-							t.Error(err)
-						}
+						_ = judge.hold(l, 10*time.Millisecond)
 					}
 				})
 			}
@@ -250,16 +195,11 @@ func TestSessionsThatDieUnderLoad(t *testing.T) {
 // A backend that grants another TTL than was asked for is taken at its word.
 func TestTheGrantedTTLCounts(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		w := memlock.NewWorld()
-		c := errtest.Must(interlock.New(ctx, short{w.Driver()}))(t)
-		defer c.Close()
-		if c.TTL() != 3*time.Second {
-			t.Errorf("TTL %v", c.TTL())
-		}
+		c := client(t, short{memlock.New()})
+		failIf(t, c.TTL() != 3*time.Second, "TTL %v", c.TTL())
 		lease := acquire(t, c.Mutex("m"))
-		if left := lease.Remaining(); left > 3*time.Second {
-			t.Errorf("%v remain", left)
-		}
+		left := lease.Remaining()
+		failIf(t, left > 3*time.Second, "%v remain", left)
 		time.Sleep(time.Minute)
 		ok(t, lease.Err())
 		ok(t, lease.Release())
@@ -272,26 +212,6 @@ type short struct{ *memlock.Driver }
 func (d short) Open(ctx context.Context, o driver.SessionOptions) (*driver.Opened, error) {
 	o.TTL = 3 * time.Second
 	return d.Driver.Open(ctx, o)
-}
-
-// A lease outlives heartbeats that prove little, or that are answered late: the
-// next ones come sooner.
-func TestHeartbeatsMakeUpForTime(t *testing.T) {
-	for name, s := range map[string]*slack{
-		"old proofs":   {old: ttl * 6 / 10},
-		"all are old":  {old: ttl * 7 / 10, always: true},
-		"late answers": {late: ttl * 3 / 10, always: true},
-	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			s.Driver = memlock.New()
-			c := errtest.Must(interlock.New(ctx, s))(t)
-			defer c.Close()
-			l := acquire(t, c.Mutex("m"))
-			time.Sleep(10 * ttl)
-			ok(t, l.Err())
-			ok(t, l.Release())
-		})
-	}
 }
 
 // A healthy lease never has less than two fifths of the TTL left, whenever it was granted:
@@ -308,8 +228,7 @@ func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 		} {
 			simulatedAs(t, fmt.Sprint(ttl, " ", name), func(t *testing.T) {
 				s.Driver, s.joins = memlock.New(), true
-				c := errtest.Must(interlock.New(ctx, s, interlock.TTL(ttl)))(t)
-				defer c.Close()
+				c := client(t, s, interlock.TTL(ttl))
 				time.Sleep(ttl / 5)
 				var leases []*interlock.Lease
 				granted, asked := make(chan *interlock.Lease, 100), 0
@@ -335,9 +254,7 @@ func TestAHealthyLeaseAlwaysHasTimeLeft(t *testing.T) {
 						}
 					}
 				}
-				if len(leases) < 20 {
-					t.Errorf("%d leases", len(leases))
-				}
+				failIf(t, len(leases) < 20, "%d leases", len(leases))
 			})
 		}
 	}
@@ -414,33 +331,25 @@ func TestALeaseIsNotHandedOutJustBeforeItsEnd(t *testing.T) {
 	granted := func(t *testing.T, r result) {
 		t.Helper()
 		ok(t, r.err)
-		if left := r.lease.Remaining(); left < ttl/3 {
-			t.Errorf("it is handed out with %v left", left)
-		}
+		left := r.lease.Remaining()
+		failIf(t, left < ttl/3, "it is handed out with %v left", left)
 		time.Sleep(3 * ttl)
 		ok(t, r.lease.Err())
 		ok(t, r.lease.Release())
 	}
 	simulatedAs(t, "a join", late(0, func(t *testing.T, _ *slack, c, _ *interlock.Client) {
-		lease, err := c.Mutex("m").Acquire(ctx)
-		granted(t, result{lease: lease, err: err})
+		granted(t, <-async(ctx, c.Mutex("m")))
 	}))
 	simulatedAs(t, "a wait", late(0, func(t *testing.T, _ *slack, c, other *interlock.Client) {
 		holder := acquire(t, other.Mutex("m"))
 		got := async(ctx, c.Mutex("m"))
-		synctest.Wait()
 		ok(t, holder.Release())
 		granted(t, <-got)
 	}))
 	simulatedAs(t, "a wait that ends before a heartbeat is answered", late(ttl, func(t *testing.T, _ *slack, c, other *interlock.Client) {
-		short, cancel := context.WithTimeout(ctx, ttl/100)
-		defer cancel()
-		_, err := c.Mutex("m").Acquire(short)
-		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, errOf(c.Mutex("m").Acquire(lasting(t, ttl/100))), context.DeadlineExceeded)
 		synctest.Wait()
-		lease, err := other.Mutex("m").TryAcquire(ctx)
-		ok(t, err)
-		ok(t, lease.Release())
+		ok(t, errtest.Must(other.Mutex("m").TryAcquire(ctx))(t).Release())
 	}))
 	simulatedAs(t, "the end of the session", func(t *testing.T) { // a grant may outlast a session that is over at once
 		a, _ := pair(t)
@@ -459,7 +368,6 @@ func TestALeaseIsNotHandedOutJustBeforeItsEnd(t *testing.T) {
 	})
 	simulatedAs(t, "an end before a heartbeat is answered", late(ttl, func(t *testing.T, s *slack, c, _ *interlock.Client) {
 		got := async(ctx, c.Mutex("m"))
-		synctest.Wait()
 		s.grants.Store(0)
 		time.Sleep(ttl / 5)
 		r := now(t, got, "the ticket has ended, and no other one was joined")
@@ -471,13 +379,10 @@ func TestALeaseIsNotHandedOutJustBeforeItsEnd(t *testing.T) {
 // A part of the backend that cannot be asked endangers its own leases alone.
 func TestAnUnreachablePartDoubtsItsOwnLeases(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		c := errtest.Must(interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session { return partial{s} }}))(t)
-		defer c.Close()
+		c := client(t, wrapped{memlock.New(), func(s driver.Session) driver.Session { return partial{s} }})
 		good, bad := acquire(t, c.Mutex("good")), acquire(t, c.Mutex("bad"))
 		time.Sleep(ttl / 2)
-		if good.InDoubt() || !bad.InDoubt() {
-			t.Errorf("in doubt: good %v, bad %v", good.InDoubt(), bad.InDoubt())
-		}
+		failIf(t, good.InDoubt() || !bad.InDoubt(), "in doubt: good %v, bad %v", good.InDoubt(), bad.InDoubt())
 		time.Sleep(2 * ttl)
 		ok(t, good.Err())
 		wantErr(t, bad.Err(), interlock.ErrLost)
@@ -540,31 +445,21 @@ func TestHeartbeatsLeaveTime(t *testing.T) {
 		{"young proofs", 0, 4, ttl * 55 / 100},
 	} {
 		simulatedAs(t, c.name, func(t *testing.T) {
-			beats := 0
-			cl, err := interlock.New(ctx, &slack{Driver: memlock.New(), old: c.old, always: true, joins: true}, interlock.Observe(func(_ context.Context, e interlock.Event) {
-				if e.Kind == interlock.EventRenewed {
-					beats++
-				}
-			}))
-			ok(t, err)
-			defer cl.Close()
+			var r record
+			cl := client(t, &slack{Driver: memlock.New(), old: c.old, always: true, joins: true}, r.observe())
 			const periods = 30
 			idle := ttl / 10
 			for began := time.Now(); time.Since(began) < periods*ttl; idle += ttl / 30 {
 				time.Sleep(idle) // so that the next one is granted at another time between heartbeats
 				l := acquire(t, cl.Mutex("m"))
 				for range 80 {
-					if left := l.Remaining(); left < c.atLeast {
-						t.Fatalf("%v are left of %v, after %d heartbeats", left, ttl, beats)
-					}
+					fatalIf(t, l.Remaining() < c.atLeast, "%v are left of %v", l.Remaining(), ttl)
 					time.Sleep(ttl / 100)
 				}
 				ok(t, l.Release())
 			}
-			synctest.Wait()
-			if beats > int((periods+2)*c.beats) {
-				t.Errorf("%d heartbeats in %d TTLs", beats, periods)
-			}
+			beats := len(r.of(interlock.EventRenewed))
+			failIf(t, beats > int((periods+2)*c.beats), "%d heartbeats in %d TTLs", beats, periods)
 		})
 	}
 }
@@ -573,15 +468,12 @@ func TestHeartbeatsLeaveTime(t *testing.T) {
 // take half of a TTL lose nothing, and no lease is in doubt while they come.
 func TestALateAnswerRenews(t *testing.T) {
 	simulated(t, func(t *testing.T) {
-		cl := errtest.Must(interlock.New(ctx, &slack{Driver: memlock.New(), late: ttl / 2, always: true}))(t)
-		defer cl.Close()
+		cl := client(t, &slack{Driver: memlock.New(), late: ttl / 2, always: true})
 		l := acquire(t, cl.Mutex("m"))
 		time.Sleep(ttl)
 		for began := time.Now(); time.Since(began) < 10*ttl; time.Sleep(ttl / 100) {
 			ok(t, l.Err())
-			if l.InDoubt() {
-				t.Fatal("the lease is in doubt")
-			}
+			fatalIf(t, l.InDoubt(), "the lease is in doubt")
 		}
 		ok(t, l.Release())
 	})

@@ -13,20 +13,14 @@ import (
 func TestTheRootModuleRequiresTheStandardLibraryOnly(t *testing.T) {
 	mod := errtest.Must(os.ReadFile("go.mod"))(t)
 	for _, word := range []string{"require", "replace", "tool"} {
-		if strings.Contains(string(mod), word) {
-			t.Errorf("go.mod has a line with %q", word)
-		}
+		failIf(t, strings.Contains(string(mod), word), "go.mod has a line with %q", word)
 	}
 	list := exec.Command("go", "list", "-test", "-deps", "-f",
 		"{{if not .Standard}}{{with .Module}}{{.Path}}{{end}}{{end}}", "./...")
 	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
 	out, err := list.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	fatalIf(t, err != nil, "%v\n%s", err, out)
 	for _, module := range strings.Fields(string(out)) {
-		if module != "github.com/interlock-go/interlock" {
-			t.Errorf("it depends on %s", module)
-		}
+		failIf(t, module != "github.com/interlock-go/interlock", "it depends on %s", module)
 	}
 }

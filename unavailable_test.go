@@ -3,17 +3,15 @@ package interlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // away are the ways in which a backend is not available.
@@ -34,15 +32,11 @@ func unavailable(t *testing.T, err error, want bool) {
 // Who has waited for as long as it would learns whether others hold the lock or the backend
 // was not available.
 func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
-	for _, kind := range allKinds() {
+	for _, kind := range allKinds(t) {
 		t.Run(kind, func(t *testing.T) {
 			simulated(t, func(t *testing.T) {
 				a, b := pair(t)
-				whole := kinds(b.Client)[kind]
-				if kind == "reader" {
-					whole = b.RWMutex(kind).Writer()
-				}
-				lease := acquire(t, whole)
+				lease := acquire(t, rival(b, kind))
 				_, err := kinds(a.Client)[kind].With(interlock.Wait(2 * time.Second)).Acquire(ctx)
 				wantErr(t, err, interlock.ErrBusy)
 				unavailable(t, err, false)
@@ -59,13 +53,10 @@ func TestAWaitTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 
 						a.faults().Clear()
 						fail(a.faults())
-						limited, cancel := context.WithTimeout(ctx, wait)
-						defer cancel()
-						_, err = lock.Acquire(limited)
+						_, err = lock.Acquire(lasting(t, wait))
 						wantErr(t, err, context.DeadlineExceeded)
-						if unavailable(t, err, true); t.Failed() {
-							t.Fatalf("%s, a wait of %v", way, wait)
-						}
+						unavailable(t, err, true)
+						fatalIf(t, t.Failed(), "%s, a wait of %v", way, wait)
 					})
 				}
 			}
@@ -92,22 +83,15 @@ func TestAWaitThatIsOverAtOnceTellsOfAnAbsentBackend(t *testing.T) {
 // although the errors of both say that they are a DeadlineExceeded.
 func TestAWaitTellsOfATimeoutOfTheNetwork(t *testing.T) {
 	_, timeout := (&net.Dialer{Deadline: time.Now().Add(-time.Hour)}).Dial("tcp", "127.0.0.1:1")
-	if !errors.Is(timeout, context.DeadlineExceeded) {
-		t.Fatal(timeout)
-	}
+	fatalIf(t, !errors.Is(timeout, context.DeadlineExceeded), "%v", timeout)
 	simulated(t, func(t *testing.T) {
-		c, err := interlock.New(ctx, wrapped{memlock.New(), func(s driver.Session) driver.Session {
+		c := client(t, wrapped{memlock.New(), func(s driver.Session) driver.Session {
 			return joins{s, func() (driver.Ticket, error) { return driver.Ticket{}, timeout }}
 		}})
-		ok(t, err)
-		defer c.Close()
-		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		err = errOf(c.Mutex("m").Acquire(limited))
+		err := errOf(c.Mutex("m").Acquire(lasting(t, 2*time.Second)))
 		wantErr(t, err, context.DeadlineExceeded)
-		if unavailable(t, err, true); !strings.Contains(fmt.Sprint(err), "i/o timeout") {
-			t.Errorf("%v does not say why", err)
-		}
+		unavailable(t, err, true)
+		errtest.Says(t, err, "i/o timeout")
 	})
 }
 
@@ -118,7 +102,6 @@ func TestWhoWaitsBehindAnotherOfItsProcessLearnsThatTheBackendIsAway(t *testing.
 		a.faults().Before("Join", 1).Hang()
 		cancelled, cancel := context.WithCancel(ctx)
 		first := async(cancelled, lock)
-		synctest.Wait()
 		_, err := lock.With(interlock.Wait(2 * time.Second)).Acquire(ctx)
 		unavailable(t, err, true)
 		cancel()
@@ -129,7 +112,7 @@ func TestWhoWaitsBehindAnotherOfItsProcessLearnsThatTheBackendIsAway(t *testing.
 // One try of a backend that fails is no busy lock, and what the next try would bring again is
 // not unavailable.
 func TestATryTellsABusyLockFromAnAbsentBackend(t *testing.T) {
-	for _, kind := range allKinds() {
+	for _, kind := range allKinds(t) {
 		t.Run(kind, func(t *testing.T) {
 			for _, fail := range away {
 				simulated(t, func(t *testing.T) {
@@ -137,9 +120,6 @@ func TestATryTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 					fail(a.faults())
 					_, err := kinds(a.Client)[kind].TryAcquire(ctx)
 					unavailable(t, err, true)
-					if errors.Is(err, interlock.ErrBusy) {
-						t.Errorf("%v: nobody holds it", err)
-					}
 				})
 			}
 			simulated(t, func(t *testing.T) {
@@ -147,9 +127,7 @@ func TestATryTellsABusyLockFromAnAbsentBackend(t *testing.T) {
 				a.faults().Before("Join", 1).Refuse(errors.New("a wrong password"))
 				_, err := kinds(a.Client)[kind].TryAcquire(ctx)
 				unavailable(t, err, false)
-				if !driver.IsPermanent(err) {
-					t.Errorf("%v: it is permanent", err)
-				}
+				failIf(t, !driver.IsPermanent(err), "%v: it is permanent", err)
 			})
 		})
 	}
@@ -162,9 +140,7 @@ func TestAReadOfAnAbsentBackendSaysSo(t *testing.T) {
 			simulated(t, func(t *testing.T) {
 				a := join(t, memlock.NewWorld())
 				fail(a.faults())
-				limited, cancel := context.WithTimeout(ctx, wait)
-				defer cancel()
-				err := errOf(interlock.NewValue[int](a.Client, "v").Get(limited))
+				err := errOf(interlock.NewValue[int](a.Client, "v").Get(lasting(t, wait)))
 				wantErr(t, err, context.DeadlineExceeded)
 				unavailable(t, err, true)
 			})
@@ -208,22 +184,17 @@ func TestOpenWaitsForAServerThatIsNotReady(t *testing.T) {
 			began := time.Now()
 			notReady.Store(began.Add(c.ready).UnixNano())
 			silentThen.Store(c.silent)
-			limited, cancel := context.WithTimeout(ctx, c.time)
-			defer cancel()
-			client, err := interlock.Open(limited, "elects:")
+			client, err := interlock.Open(lasting(t, c.time), "elects:")
 			took := time.Since(began)
 			if c.ok {
 				ok(t, err)
 				ok(t, client.Close())
 			} else {
 				wantErr(t, err, errElects)
-				if wantErr(t, err, interlock.ErrUnavailable); !interlock.Retryable(err) {
-					t.Errorf("%s: %v is not retryable", c.name, err)
-				}
+				wantErr(t, err, interlock.ErrUnavailable)
+				failIf(t, !interlock.Retryable(err), "%s: %v is not retryable", c.name, err)
 			}
-			if most := min(c.time, 7*time.Second); took > most || c.ok && took < c.ready {
-				t.Errorf("%s: after %v", c.name, took)
-			}
+			failIf(t, took > min(c.time, 7*time.Second) || c.ok && took < c.ready, "%s: after %v", c.name, took)
 		})
 	}
 }
@@ -235,8 +206,6 @@ func TestAWrongURLIsNoOutage(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	for _, err := range []error{errOf(interlock.Open(ctx, "mem:?nosuch=1")), errOf(interlock.Open(cancelled, "elects:"))} {
-		if err == nil || errors.Is(err, interlock.ErrUnavailable) || interlock.Retryable(err) {
-			t.Errorf("%v", err)
-		}
+		failIf(t, err == nil || errors.Is(err, interlock.ErrUnavailable) || interlock.Retryable(err), "%v", err)
 	}
 }

@@ -22,15 +22,11 @@ func TestUpdateIsBounded(t *testing.T) {
 		tries := 0
 		_, err := v.Update(ctx, func(n int) (int, error) {
 			tries++
-			if _, err := other.Update(ctx, func(n int) (int, error) { return n + 1, nil }); err != nil {
-				t.Error(err)
-			}
+			errtest.Must(other.Update(ctx, func(n int) (int, error) { return n + 1, nil }))(t)
 			return n, nil
 		})
 		wantErr(t, err, interlock.ErrConflict)
-		if tries != interlock.MaxUpdates {
-			t.Errorf("%d tries", tries)
-		}
+		failIf(t, tries != interlock.MaxUpdates, "%d tries", tries)
 		own := errors.New("own")
 		wantErr(t, errOf(v.Update(ctx, func(n int) (int, error) { return 0, own })), own)
 	}))
@@ -41,13 +37,9 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 		raw := interlock.NewValue[[]byte](a.Client, "raw")
 		version := errtest.Must(raw.Set(ctx, []byte{0xff, 0}, 0))(t)
 		got := errtest.Must(raw.Get(ctx))(t)
-		if !bytes.Equal(got.Value, []byte{0xff, 0}) {
-			t.Errorf("%x", got.Value)
-		}
+		failIf(t, !bytes.Equal(got.Value, []byte{0xff, 0}), "%x", got.Value)
 		_, err := interlock.NewValue[int](a.Client, "raw").Get(ctx)
-		if err == nil {
-			t.Error("no error for a value of another type")
-		}
+		failIf(t, err == nil, "no error for a value of another type")
 		wantErr(t, errOf(raw.Set(ctx, make([]byte, driver.MaxCell+1), version)), interlock.ErrInvalid)
 		_, err = raw.Update(ctx, func([]byte) ([]byte, error) { return make([]byte, driver.MaxCell+1), nil })
 		wantErr(t, err, interlock.ErrInvalid)
@@ -56,9 +48,7 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 		ok(t, raw.Delete(ctx, version))
 		errtest.Must(raw.Set(ctx, nil, 0))(t)
 		_, err = interlock.NewValue[func()](a.Client, "f").Set(ctx, nil, 0)
-		if err == nil {
-			t.Error("a function was stored")
-		}
+		failIf(t, err == nil, "a function was stored")
 	}))
 }
 
@@ -67,17 +57,12 @@ func TestBytesAreStoredAsTheyAre(t *testing.T) {
 func TestAChangeIsNotRepeatedForLongerThanItIsRecognised(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		a.faults().Before("Swap", 0).Fail()
-		bounded, cancel := context.WithTimeout(ctx, 3*driver.SwapMemory)
-		defer cancel()
+		bounded := lasting(t, 3*driver.SwapMemory)
 		began := time.Now()
 		_, err := interlock.NewValue[int](a.Client, "v").Set(bounded, 1, 0)
-		if err == nil || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ended with %v", err)
-		}
+		failIf(t, err == nil || errors.Is(err, context.DeadlineExceeded), "it ended with %v", err)
 		wantErr(t, err, memlock.ErrFailed)
-		if d := time.Since(began); d >= driver.SwapMemory {
-			t.Errorf("repeated for %v", d)
-		}
+		within(t, began, driver.SwapMemory-1, "repeated for")
 	}))
 }
 
@@ -89,9 +74,7 @@ func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
 		left := make(chan int64, 1)
 		go func() {
 			n, err := a.Latch("l").CountDown(ctx)
-			if err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, err, nil)
 			left <- n
 		}()
 		<-swap.Reached()
@@ -99,9 +82,7 @@ func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
 			errtest.Must(b.Latch("l").CountDown(ctx))(t)
 		}
 		swap.Deliver()
-		if n := <-left; n != 0 {
-			t.Errorf("%d left of none", n)
-		}
+		equal(t, <-left, 0, "left")
 	}))
 }
 
@@ -109,38 +90,22 @@ func TestACountDownThatIsOvertakenReturnsWhatIsLeft(t *testing.T) {
 func TestALatchCanBeSetAgain(t *testing.T) {
 	simulated(t, alone(func(t *testing.T, a member) {
 		l := a.Latch("l")
-		if _, err := l.CountDown(ctx); err == nil {
-			t.Error("counted down a latch that is not set")
-		}
-		set := func(n int64) {
-			t.Helper()
-			set := errtest.Must(l.Set(ctx, n))(t)
-			if !set {
-				t.Fatal("set already")
-			}
-		}
-		set(2)
-		if again, err := l.Set(ctx, 3); again || err != nil {
-			t.Errorf("set again: %v, %v", again, err)
-		}
-		waits := make(chan error, 1)
-		go func() { waits <- l.Wait(ctx) }()
-		synctest.Wait()
+		set := func(n int64, want bool) { equal(t, errtest.Must(l.Set(ctx, n))(t), want, "set to %d", n) }
+		failIf(t, errOf(l.CountDown(ctx)) == nil, "counted down a latch that is not set")
+		set(2, true)
+		set(3, false)
+		waits := does(func() error { return l.Wait(ctx) })
 		ok(t, l.Reset(ctx))
 		ok(t, l.Reset(ctx))
-		if _, set, err := l.Count(ctx); set || err != nil {
-			t.Error(set, err)
-		}
-		set(1)
+		_, isSet, err := l.Count(ctx)
+		failIf(t, isSet || err != nil, "set: %v, %v", isSet, err)
+		set(1, true)
 		synctest.Wait()
-		if len(waits) > 0 {
-			t.Fatal("open")
-		}
+		fatalIf(t, len(waits) > 0, "open")
 		for range 2 { // the second is of an open latch
 			left, err := l.CountDown(ctx)
-			if ok(t, err); left != 0 {
-				t.Errorf("%d left", left)
-			}
+			ok(t, err)
+			failIf(t, left != 0, "%d left", left)
 		}
 		ok(t, <-waits)
 		wantErr(t, errOf(l.Set(ctx, 0)), interlock.ErrInvalid)
@@ -151,13 +116,10 @@ func TestALatchCanBeSetAgain(t *testing.T) {
 func TestACountThatIsNoNumberIsAShortError(t *testing.T) {
 	simulated(t, func(t *testing.T) {
 		d := memlock.New()
-		c := errtest.Must(interlock.New(ctx, d))(t)
-		defer c.Close()
+		c := client(t, d)
 		_, err := d.Swap(ctx, driver.Swap{ID: strings.Repeat("0", 32), Name: "l/latch", Value: bytes.Repeat([]byte("x"), driver.MaxCell)})
 		ok(t, err)
 		_, _, err = c.Latch("l").Count(ctx)
-		if err == nil || len(err.Error()) > 100 || !strings.Contains(err.Error(), "xxx…") {
-			t.Errorf("%.200v", err)
-		}
+		failIf(t, err == nil || len(err.Error()) > 100 || !strings.Contains(err.Error(), "xxx…"), "%.200v", err)
 	})
 }

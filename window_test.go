@@ -2,7 +2,9 @@ package interlock_test
 
 import (
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,23 +46,19 @@ func (h *hook) Err() error {
 // An eviction that comes while the lease is being released does not keep the lock from the
 // next one, and the release has succeeded: the lock was held.
 func TestAnEvictionThatMeetsAReleaseKeepsNobodyOut(t *testing.T) {
-	for _, name := range allKinds() {
+	for _, name := range allKinds(t) {
 		simulatedAs(t, name, func(t *testing.T) {
 			w := memlock.NewWorld()
 			var evict func()
 			a, b := join(t, w, between(&evict)), join(t, w)
 			lease := acquire(t, kinds(a.Client)[name].With(interlock.ReportDeath()))
-			other := kinds(b.Client)[name]
-			if name == "reader" {
-				other = b.RWMutex(name).Writer()
-			}
 			evict = func() {
 				ok(t, b.Admin().Evict(ctx, lease.Name(), lease.ID(), false))
 				synctest.Wait()
 			}
 			ok(t, lease.Release())
 			began := time.Now()
-			next := acquire(t, other.With(interlock.ReportDeath()))
+			next := acquire(t, rival(b, name).With(interlock.ReportDeath()))
 			within(t, began, time.Millisecond, "the next one waited for")
 			inherits(t, next, false)
 			ok(t, next.Release())
@@ -93,17 +91,14 @@ func TestASessionThatEndsDuringAReleaseIsALoss(t *testing.T) {
 // A Close that comes while a lease is being released waits for that release, which
 // succeeds and is clean.
 func TestACloseThatMeetsAReleaseLeavesItToIt(t *testing.T) {
-	for _, name := range allKinds() {
+	for _, name := range allKinds(t) {
 		simulatedAs(t, name, func(t *testing.T) {
 			w := memlock.NewWorld()
 			var end func()
 			a, b := join(t, w, between(&end)), join(t, w)
 			lease := acquire(t, kinds(a.Client)[name].With(interlock.ReportDeath()))
-			closed := make(chan error, 1)
-			end = func() {
-				go func() { closed <- a.Close() }()
-				synctest.Wait()
-			}
+			var closed <-chan error
+			end = func() { closed = does(a.Close) }
 			ok(t, lease.Release())
 			ok(t, <-closed)
 			next := acquire(t, kinds(b.Client)[name].With(interlock.ReportDeath()))
@@ -127,7 +122,6 @@ func TestAStickyLockThatIsWantedDuringAReleaseIsNotKept(t *testing.T) {
 		var waits <-chan result
 		want = func() {
 			waits = async(ctx, b.Mutex("m"))
-			synctest.Wait()
 		}
 		ok(t, lease.Release())
 		now(t, waits, "the lock is kept").release(t)
@@ -146,24 +140,18 @@ func TestContextsEndBeforeTheNextOfTheProcessBegins(t *testing.T) {
 				var served []<-chan result
 				d := &door{Context: ctx, f: func() { // the contexts are about to end
 					served = append(served, async(ctx, l))
-					synctest.Wait()
 					for _, c := range served {
-						if len(c) > 0 {
-							t.Error("the next one has begun")
-						}
+						failIf(t, len(c) > 0, "the next one has begun")
 					}
 				}}
 				_, cancel := lease.Bind(d)
 				defer cancel()
 				for range waiting {
 					served = append(served, async(ctx, l))
-					synctest.Wait()
 				}
 				d.armed.Store(true)
 				ok(t, lease.Release())
-				if d.armed.Load() {
-					t.Error("the context has not ended with Release")
-				}
+				failIf(t, d.armed.Load(), "the context has not ended with Release")
 				for _, c := range served {
 					turn(t, c)
 				}
@@ -180,10 +168,7 @@ func TestALostGrantIsNotPassedOn(t *testing.T) {
 		waiting, cancel := context.WithCancel(ctx)
 		h := &hook{Context: waiting}
 		h.f = func() error {
-			for q, err := range b.Admin().Queues(ctx, "") {
-				ok(t, err)
-				ok(t, b.Admin().Evict(ctx, "m", q.Holders[0].ID, false))
-			}
+			evict(t, b, "m", false)
 			synctest.Wait()
 			cancel()
 			return context.Canceled
@@ -192,20 +177,16 @@ func TestALostGrantIsNotPassedOn(t *testing.T) {
 		drives := async(h, a.Mutex("m"))
 		<-join.Reached()
 		behind := async(ctx, a.Mutex("m"))
-		synctest.Wait()
 		leave := a.faults().Before("Leave", 1).Hang()
 		h.armed.Store(true)
 		join.Deliver()
 		wantErr(t, (<-drives).err, context.Canceled)
 		next := async(ctx, b.Mutex("m"))
 		serve := func(r result) {
-			if r.err != nil {
-				t.Error(r.err)
-				return
-			}
+			ok(t, r.err)
 			judge.enter(r.lease)
 			time.Sleep(time.Second)
-			judge.leave(r.lease)
+			judge.Leave(r.lease)
 			_ = r.lease.Release()
 		}
 		var served sync.WaitGroup
@@ -264,8 +245,7 @@ func TestAHoldThatIsLostWhileItIsExtendedIsGivenBack(t *testing.T) {
 	simulated(t, both(func(t *testing.T, a, b member) {
 		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(10*time.Second)))
 		reply := a.faults().After("Keep", 1).Stick()
-		extended := make(chan error, 1)
-		go func() { extended <- lease.Extend(ctx, time.Hour) }()
+		extended := does(func() error { return lease.Extend(ctx, time.Hour) })
 		<-reply.Reached()
 		<-lease.Done()
 		time.Sleep(ttl)
@@ -294,9 +274,7 @@ func TestARenewalThatCrossesAReleaseEndsNothing(t *testing.T) {
 		synctest.Wait()
 		renew.Deliver()
 		next := acquire(t, b.Mutex("m"))
-		if d := time.Since(began); d < time.Minute {
-			t.Errorf("kept out for %v", d)
-		}
+		failIf(t, time.Since(began) < time.Minute, "kept out for %v", time.Since(began))
 		ok(t, next.Release())
 	}))
 }
@@ -311,9 +289,7 @@ func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
 			t.Errorf("both succeeded; the nested writer is exclusive: %v", nested.Exclusive())
 		case nest == nil:
 			wantErr(t, down, interlock.ErrInvalid)
-			if !nested.Exclusive() {
-				t.Error("the nested writer is not exclusive")
-			}
+			failIf(t, !nested.Exclusive(), "the nested writer is not exclusive")
 		default:
 			ok(t, down)
 			wantErr(t, nest, interlock.ErrDeadlock)
@@ -325,8 +301,7 @@ func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
 	simulatedAs(t, "in the midst", alone(func(t *testing.T, a member) {
 		rw := a.RWMutex("rw", interlock.Reentrant())
 		lease := acquire(t, rw.Writer())
-		held, cancel := lease.Bind(ctx)
-		defer cancel()
+		held := bind(t, lease)
 		var nested *interlock.Lease
 		var nest error
 		h := &hook{Context: ctx}
@@ -355,16 +330,8 @@ func TestADowngradeAndANestedWriterDoNotBothSucceed(t *testing.T) {
 	})
 }
 
-func allKinds() (names []string) {
-	c, err := interlock.New(ctx, memlock.New())
-	if err != nil {
-		panic(err)
-	}
-	defer c.Close()
-	for name := range kinds(c) {
-		names = append(names, name)
-	}
-	return names
+func allKinds(t *testing.T) []string {
+	return slices.Collect(maps.Keys(kinds(client(t, memlock.New()))))
 }
 
 // A goroutine that is to replace a ticket that serves no more, and gives up at the same
@@ -378,10 +345,7 @@ func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
 			drives, stop := context.WithCancel(ctx)
 			h := &hook{Context: drives}
 			h.f = func() error { // it has the lock, which the next one may not have of it
-				for q, err := range b.Admin().Queues(ctx, "") {
-					ok(t, err)
-					ok(t, b.Admin().Revoke(ctx, "m", q.Holders[0].ID))
-				}
+				ok(t, b.Admin().Revoke(ctx, "m", holder(t, b, "m").ID))
 				synctest.Wait()
 				stop()
 				cancel()
@@ -391,7 +355,6 @@ func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
 			first := async(h, a.Mutex("m"))
 			<-join.Reached()
 			second := async(waiting, a.Mutex("m"))
-			synctest.Wait()
 			h.armed.Store(true)
 			join.Deliver()
 			wantErr(t, (<-first).err, context.Canceled)
@@ -403,7 +366,5 @@ func TestATicketOfADriverThatGivesUpIsGivenBack(t *testing.T) {
 			}
 		}))
 	}
-	if gaveUp == 0 {
-		t.Error("nobody gave up")
-	}
+	failIf(t, gaveUp == 0, "nobody gave up")
 }
