@@ -326,24 +326,26 @@ func TestAnAcquireOfAllThatFailsKeepsNoNewsOfADeath(t *testing.T) {
 		lease := acquire(t, all)
 		failIf(t, !lease.Inherited() || !lease.Parts()[0].Inherited() || lease.Parts()[1].Inherited(), "the death was not told")
 		ok(t, lease.Release())
-		lease = acquire(t, all)
-		inherits(t, lease, false)
-		ok(t, lease.Release())
+		inherited(t, async(ctx, all), false)
 	}))
 }
 
-// The work under a part was interrupted, though the part itself was not lost.
+// The work under a part was interrupted, though the part itself was not lost. It is told whether the holder releases
+// the rest, or works on until that is given up.
 func TestTheRestOfALostWholeIsInherited(t *testing.T) {
-	simulated(t, two(func(t *testing.T, a, b, _, otherB member) {
-		robust := interlock.ReportDeath()
-		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(robust))
-		a.faults().Expire()
-		time.Sleep(ttl / 2)
-		wantErr(t, lease.Release(), interlock.ErrLost)
-		next := acquire(t, otherB.Mutex("n", robust))
-		inherits(t, next, true)
-		ok(t, next.Release())
-	}))
+	for _, releases := range []bool{true, false} {
+		simulated(t, two(func(t *testing.T, a, b, _, otherB member) {
+			robust := interlock.ReportDeath()
+			lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(robust))
+			a.faults().Expire()
+			time.Sleep(ttl / 2)
+			if releases {
+				wantErr(t, lease.Release(), interlock.ErrLost)
+			}
+			inherited(t, async(ctx, otherB.Mutex("n", robust)), true)
+			wantErr(t, lease.Release(), interlock.ErrLost)
+		}))
+	}
 }
 
 func TestAPanicUnderAllReleasesEachPart(t *testing.T) {
