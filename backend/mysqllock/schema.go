@@ -20,7 +20,7 @@ import (
 )
 
 // layout is the version of tables and procedures. It is in the names of procedures,
-// so that clients of two versions can use one database while they are replaced.
+// so that no client calls procedures of another one.
 const layout = 5
 
 // counted is the token from which on tokens are counted, and do not follow the clock: the
