@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // The test binary is the worker too, so it can have strategies of its own.
@@ -81,22 +83,29 @@ func tempDir(t *testing.T) {
 	})
 }
 
+// sold is the results of a sale in which every strategy that promises it sold exactly the stock.
+func sold(t *testing.T, c Config) []Result {
+	t.Helper()
+	tempDir(t)
+	results := errtest.Must(Run(t.Context(), c))(t)
+	errtest.Is(t, Check(results), nil)
+	return results
+}
+
+// labels are those of the results.
+func labels(results []Result) (all []string) {
+	for _, r := range results {
+		all = append(all, r.Label)
+	}
+	return all
+}
+
 // Promise: none and, among several workers, local sell more than there is; every other
 // strategy sells exactly the stock, one piece to a buyer, with each number of segments.
 func TestOnlyNoneAndLocalOversell(t *testing.T) {
-	tempDir(t)
 	var reports []Progress
-	c := Config{Stock: 60, Buyers: 200, Workers: 3, Progress: func(p Progress) { reports = append(reports, p) }}
-	results, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(results); err != nil {
-		t.Error(err)
-	}
-	var labels []string
+	results := sold(t, Config{Stock: 60, Buyers: 200, Workers: 3, Progress: func(p Progress) { reports = append(reports, p) }})
 	for _, r := range results {
-		labels = append(labels, r.Label)
 		switch {
 		case strategies[r.Strategy].wrong:
 			if r.Oversold == 0 || r.Orders != r.Stock+r.Oversold || r.Left <= r.Stock-r.Orders {
@@ -111,81 +120,49 @@ func TestOnlyNoneAndLocalOversell(t *testing.T) {
 		if (r.URL == "") == strategies[r.Strategy].locks {
 			t.Errorf("%s: its locks are at %q", r.Label, r.URL)
 		}
-		sum := 0
-		for _, n := range r.PerWorker {
-			sum += n
-		}
-		if r.Seconds <= 0 || r.OrdersPerSecond <= 0 || r.Between+r.Within != r.Orders-1 || sum != r.Orders || len(r.times) != r.Orders {
+		if r.Seconds <= 0 || r.OrdersPerSecond <= 0 || r.Between+r.Within != r.Orders-1 || sum(r.PerWorker) != r.Orders || len(r.times) != r.Orders {
 			t.Errorf("figures that do not fit: %+v", r)
 		}
 	}
 	want := []string{"none", "local", "conditional", "pessimistic", "optimistic", "mutex", "striped, 1", "striped, 4", "striped, 16", "fenced"}
-	if !slices.Equal(labels, want) {
-		t.Errorf("results of %v, want %v", labels, want)
+	if got := labels(results); !slices.Equal(got, want) {
+		t.Errorf("results of %v, want %v", got, want)
 	}
-	finals := 0
-	for _, p := range reports {
-		if p.Done {
-			finals++
-			if p.Served != 200 || p.Strategy != labels[finals-1] || p.Number != finals || p.Of != len(labels) {
-				t.Errorf("last report of a sale: %+v", p)
-			}
+	last := slices.DeleteFunc(reports, func(p Progress) bool { return !p.Done })
+	if len(last) != len(want) {
+		t.Errorf("%d last reports, want one of each sale", len(last))
+	}
+	for i, p := range last {
+		if p.Served != 200 || p.Strategy != want[i] || p.Number != i+1 || p.Of != len(want) {
+			t.Errorf("last report of a sale: %+v", p)
 		}
-	}
-	if finals != len(labels) {
-		t.Errorf("%d last reports, want one of each sale", finals)
 	}
 }
 
 // Promise: a lock of the process is exact if there is one process.
 func TestALockOfTheProcessIsExactWithOneWorker(t *testing.T) {
-	tempDir(t)
-	results, err := Run(t.Context(), Config{Stock: 20, Buyers: 60, Workers: 1, Strategies: []string{"local"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(results); err != nil || !results[0].Exact() {
-		t.Errorf("got %+v, %v; want it exact", results[0], err)
+	if r := sold(t, Config{Stock: 20, Buyers: 60, Workers: 1, Strategies: []string{"local"}})[0]; !r.Exact() {
+		t.Errorf("got %+v, want it exact", r)
 	}
 }
 
 // Promise: buyers are served in turn, so that each worker sells about as much as the others.
 func TestTheWorkersTakeTurns(t *testing.T) {
-	tempDir(t)
-	results, err := Run(t.Context(), Config{Workers: 4, Strategies: []string{"mutex"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := results[0]; slices.Min(r.PerWorker) < 5 || r.Between < 10 {
+	if r := sold(t, Config{Workers: 4, Strategies: []string{"mutex"}})[0]; slices.Min(r.PerWorker) < 5 || r.Between < 10 {
 		t.Errorf("4 workers sold %v of 100 pieces, %d times after another and %d times after itself; want them to take turns", r.PerWorker, r.Between, r.Within)
 	}
 }
 
 // Promise: where a segment of the stock runs dry, its buyers get a piece from another.
 func TestBuyersOfADrySegmentGoOnToOthers(t *testing.T) {
-	tempDir(t)
-	results, err := Run(t.Context(), Config{Stock: 40, Buyers: 40, Workers: 2, Strategies: []string{"striped"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range results {
-		if !r.Exact() {
-			t.Errorf("%d segments: got %+v, want all 40 buyers served", r.Segments, r)
-		}
+	if r := sold(t, Config{Stock: 40, Buyers: 40, Workers: 2, Strategies: []string{"striped"}}); len(r) != 3 {
+		t.Errorf("%d results, want those of 1, 4 and 16 segments", len(r))
 	}
 }
 
 // Promise: several items that all want have locks, and stocks, of their own.
 func TestSeveralItemsAreEachSoldExactly(t *testing.T) {
-	tempDir(t)
-	results, err := Run(t.Context(), Config{Stock: 50, Buyers: 200, Workers: 3, Items: 3, Strategies: []string{"none", "conditional", "mutex", "striped"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(results); err != nil {
-		t.Error(err)
-	}
-	for _, r := range results {
+	for _, r := range sold(t, Config{Stock: 50, Buyers: 200, Workers: 3, Items: 3, Strategies: []string{"none", "conditional", "mutex", "striped"}}) {
 		if r.Items != 3 || r.Exact() == (r.Strategy == "none") {
 			t.Errorf("got %+v", r)
 		}
@@ -194,20 +171,15 @@ func TestSeveralItemsAreEachSoldExactly(t *testing.T) {
 
 func TestCheckFindsWhatIsWrong(t *testing.T) {
 	tempDir(t)
-	results, err := Run(t.Context(), Config{Stock: 10, Buyers: 10, Workers: 2, Strategies: []string{"none", "forgetful", "twice", "optimistic"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := errtest.Must(Run(t.Context(), Config{Stock: 10, Buyers: 10, Workers: 2, Strategies: []string{"none", "forgetful", "twice", "optimistic"}}))(t)
 	if r := results[1]; r.Lost != 3 {
 		t.Errorf("3 orders were confirmed and not placed; lost is %d", r.Lost)
 	}
 	if r := results[2]; r.SecondPieces < 10 || r.Duplicates < 10 || r.Oversold < 10 {
 		t.Errorf("10 orders were placed twice, or more often; got %+v", r)
 	}
-	err = Check(results)
-	if err == nil || !strings.Contains(err.Error(), "forgetful") || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("Check: got %v, want both to be named", err)
-	}
+	err := Check(results)
+	errtest.Says(t, err, "forgetful", "twice")
 	if err != nil && (strings.Contains(err.Error(), "none") || strings.Contains(err.Error(), "optimistic")) {
 		t.Errorf("Check names one that may be wrong, or was right: %v", err)
 	}
@@ -222,9 +194,7 @@ func TestTheEndOfTheContextEndsTheWorkers(t *testing.T) {
 			cancel()
 		}
 	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the context's error", err)
-	}
+	errtest.Is(t, err, context.Canceled)
 	if len(results) != 1 || !results[0].Exact() {
 		t.Errorf("the strategy that was complete: got %+v", results)
 	}
@@ -238,22 +208,15 @@ func TestAWorkersEndIsReported(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			tempDir(t)
 			_, err := Run(t.Context(), Config{Stock: 5, Buyers: 20, Workers: 4, Strategies: []string{strategy}})
-			for _, w := range want {
-				if err == nil || !strings.Contains(err.Error(), w) {
-					t.Errorf("got %v, want it to say %q", err, w)
-				}
-			}
+			errtest.Says(t, err, want...)
 		})
 	}
 }
 
 func TestAGivenFolderKeepsTheDatabases(t *testing.T) {
-	tempDir(t)
 	dir := t.TempDir()
 	for range 2 { // the second run does not touch the first one's
-		if _, err := Run(t.Context(), Config{Dir: dir, Stock: 2, Buyers: 4, Workers: 2, Strategies: []string{"optimistic"}}); err != nil {
-			t.Fatal(err)
-		}
+		sold(t, Config{Dir: dir, Stock: 2, Buyers: 4, Workers: 2, Strategies: []string{"optimistic"}})
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "*", "optimistic-1.db")); err != nil || len(files) != 2 {
 		t.Errorf("got %v, %v; want two databases", files, err)
@@ -281,28 +244,29 @@ func TestAWrongConfigurationIsRefusedAtOnce(t *testing.T) {
 		"none of the URLs is one of Redis": {Strategies: []string{"lua"}, URLs: []string{"zk://localhost"}},
 		"unknown scheme":                   {URLs: []string{"teapot:"}, Strategies: []string{"mutex"}},
 	} {
-		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to say %q", err, want)
-		}
+		_, err := Run(t.Context(), c)
+		errtest.Says(t, err, want)
 	}
 }
 
 // A program that forgets WorkerMain must not start itself over and over.
 func TestWorkersDoNotStartWorkers(t *testing.T) {
 	t.Setenv(workerVariable, "1")
-	if _, err := Run(t.Context(), Config{}); err == nil || !strings.Contains(err.Error(), "WorkerMain") {
-		t.Errorf("got %v, want it to say what main must do", err)
+	_, err := Run(t.Context(), Config{})
+	errtest.Says(t, err, "WorkerMain")
+}
+
+func sum(all []int) (n int) {
+	for _, x := range all {
+		n += x
 	}
+	return n
 }
 
 func TestTheStockIsDividedIntoEqualParts(t *testing.T) {
 	for _, c := range []struct{ stock, n int }{{100, 8}, {8, 8}, {9, 8}, {15, 8}, {1, 1}, {7, 3}} {
 		parts := divide(c.stock, c.n)
-		sum := 0
-		for _, part := range parts {
-			sum += part
-		}
-		if len(parts) != c.n || sum != c.stock || slices.Max(parts)-slices.Min(parts) > 1 {
+		if len(parts) != c.n || sum(parts) != c.stock || slices.Max(parts)-slices.Min(parts) > 1 {
 			t.Errorf("%+v: got %v", c, parts)
 		}
 	}

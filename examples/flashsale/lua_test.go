@@ -1,6 +1,7 @@
 package flashsale
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock/backend/redislock"
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/redistest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -16,15 +18,10 @@ import (
 // Promise: with stock and buyers in Redis exactly the stock is sold, one piece to a buyer;
 // Redis, its Stream and the table agree, and nothing is left in Redis.
 func TestLuaSellsExactlyTheStock(t *testing.T) {
-	tempDir(t)
 	s := redistest.Start(t)
-	results, err := Run(t.Context(), Config{Stock: 50, Buyers: 200, Workers: 3, Items: 2, Strategies: []string{"lua"}, URLs: []string{fileURL("sqlite", "/unused"), s.URL()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := results[0]
-	if err := Check(results); err != nil || !r.Exact() || r.SecondPieces != 0 || len(r.times) != r.Stock {
-		t.Errorf("got %+v, %v; want exactly the stock sold", r, err)
+	r := sold(t, Config{Stock: 50, Buyers: 200, Workers: 3, Items: 2, Strategies: []string{"lua"}, URLs: []string{fileURL("sqlite", "/unused"), s.URL()}})[0]
+	if r.SecondPieces != 0 || len(r.times) != r.Stock {
+		t.Errorf("got %+v, want each order told once", r)
 	}
 	if r.Label != "lua, redis" || !strings.HasPrefix(r.URL, "redis://") || r.Written <= 0 {
 		t.Errorf("got %+v, want it on Redis, and the time until the last order was written", r)
@@ -47,23 +44,16 @@ func TestASaleWhoseRedisGoesAwaySaysSo(t *testing.T) {
 			}
 		},
 	})
-	if err == nil || !strings.Contains(err.Error(), "the Redis that alone has the stock does not answer any more") {
-		t.Errorf("got %v", err)
-	}
+	errtest.Says(t, err, "the Redis that alone has the stock does not answer any more")
 }
 
 // Promise: a buyer whose answer was lost asks again and has the piece already, also when all is
 // sold; a stock that is gone is an error, and not sold out.
 func TestTheScriptAnswersABuyerWhoAsksAgain(t *testing.T) {
 	server := redistest.Start(t)
-	c, err := openCounter(server.URL(), "again")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := errtest.Must(openCounter(server.URL(), "again"))(t)
 	defer c.Close()
-	if err := c.fill(t.Context(), []int{2}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, c.fill(t.Context(), []int{2}))
 	for i, want := range []struct {
 		buyer int
 		err   error
@@ -72,12 +62,8 @@ func TestTheScriptAnswersABuyerWhoAsksAgain(t *testing.T) {
 			t.Errorf("request %d: got %v, want %v", i+1, err, want.err)
 		}
 	}
-	if err := c.remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.take(t.Context(), order{buyer: 4, worker: 1}); err == nil || !strings.Contains(err.Error(), "the stock is gone") {
-		t.Errorf("the stock is gone: got %v", err)
-	}
+	errtest.None(t, c.remove(t.Context()))
+	errtest.Says(t, c.take(t.Context(), order{buyer: 4, worker: 1}), "the stock is gone")
 }
 
 // Promise: the URL of the locks is enough to sell in Redis, with its options; what is wrong with
@@ -102,39 +88,30 @@ func TestTheURLOfTheLocksLeadsToTheSaleInRedis(t *testing.T) {
 		}
 	}
 	port, release, err := testserver.Reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer release()
 	for url, want := range map[string]string{
-		"redis://u:s3same@h/shop":                                                     "not a number",
-		"rediss://u:s3same@h?ca=/missing":                                             "/missing",
-		"redis://u:s3same@" + testserver.Address(port):                                "connection refused",
-		strings.Replace(redistest.Start(t).URL(), "redis://", "redis://u:s3same@", 1): "WRONGPASS",
+		"redis://u:s3cret@h/shop":                                                     "not a number",
+		"rediss://u:s3cret@h?ca=/missing":                                             "/missing",
+		"redis://u:s3cret@" + testserver.Address(port):                                "connection refused",
+		strings.Replace(redistest.Start(t).URL(), "redis://", "redis://u:s3cret@", 1): "WRONGPASS",
 	} {
 		c, err := openCounter(url, "sale")
 		if err == nil {
 			c.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3same") {
-			t.Errorf("got %v, want it to say %q, and no password", err, want)
-		}
+		errtest.Says(t, err, want)
 	}
 }
 
 // Promise: when a consumer is killed after it has written an order and before it has
 // acknowledged the entry, another takes the entry over and does not write it again.
 func TestAConsumerThatIsKilledLosesNoOrder(t *testing.T) {
-	tempDir(t)
 	urls := []string{redistest.Start(t).URL()}
 	for _, database := range []string{"", mysqltest.Start(t).URL()} { // another test has PostgreSQL
-		results, err := Run(t.Context(), Config{
+		takenOverAsPromised(t, sold(t, Config{
 			Stock: 20, Buyers: 60, Workers: 3, Strike: Kill, Strategies: []string{"lua"}, URLs: urls, Database: database,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		takenOverAsPromised(t, results[0])
+		})[0])
 	}
 }
 
@@ -162,55 +139,32 @@ func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
 		"an order is only in the table":     {"SQL", "INSERT INTO orders (sale, buyer, worker, item) VALUES ('audit', 9, 1, 0)"},
 		"a buyer has two in the table":      {"SQL", "INSERT INTO orders (sale, buyer, worker, item) VALUES ('other', 2, 1, 0)"},
 	} {
-		c, err := openCounter(server.URL(), "audit")
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "audit"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := errtest.Must(openCounter(server.URL(), "audit"))(t)
+		db := errtest.Must(openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "audit"}))(t)
 		shut := make(chan struct{})
 		close(shut)
 		s := &shop{store: db, counter: c, shut: shut}
-		if err := errors.Join(db.fill(t.Context(), []int{5}), c.fill(t.Context(), []int{5})); err != nil {
-			t.Fatal(err)
-		}
+		errtest.None(t, errors.Join(db.fill(t.Context(), []int{5}), c.fill(t.Context(), []int{5})))
 		for buyer := range 3 {
-			if err := c.take(t.Context(), order{buyer: buyer, worker: 1}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.None(t, c.take(t.Context(), order{buyer: buyer, worker: 1}))
 		}
-		if err := s.consume(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case spoil == nil:
-		case spoil[0] == "SQL":
-			_, err = db.db.ExecContext(t.Context(), spoil[1])
-		default:
-			if spoil[0] == "XREADGROUP" { // an entry can be read again
-				_, err = server.Do("XGROUP", "SETID", c.orders, group, "0")
-			}
+		errtest.None(t, s.consume(t.Context()))
+		if len(spoil) == 2 {
+			errtest.Must(db.db.ExecContext(t.Context(), spoil[1]))(t)
+		} else if len(spoil) > 2 {
+			// So that an entry can be read again.
+			errtest.Must(server.Do("XGROUP", "SETID", c.orders, group, "0"))(t)
 			keys := map[string]string{"stock": c.stock, "buyers": c.buyers, "orders": c.orders}
 			for i, word := range spoil {
-				if key, ok := keys[word]; ok {
-					spoil[i] = key
-				}
+				spoil[i] = cmp.Or(keys[word], word)
 			}
-			_, wrong := server.Do(spoil...)
-			err = errors.Join(err, wrong)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			errtest.Must(server.Do(spoil...))(t)
 		}
 		n, err := c.differences(t.Context(), db)
 		if err != nil || (n == 0) != (what == "") {
 			t.Errorf("%s: %d differences, %v", what, n, err)
 		}
-		if err := errors.Join(c.remove(t.Context()), db.db.Close()); err != nil {
-			t.Error(err)
-		}
+		errtest.None(t, errors.Join(c.remove(t.Context()), db.db.Close()))
 		c.Close()
 	}
 }

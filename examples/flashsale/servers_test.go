@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
@@ -34,15 +35,8 @@ func TestTheShopInMariaDBWithLocksOnZooKeeper(t *testing.T) {
 }
 
 func sellsAsPromised(t *testing.T, database, url string) {
-	tempDir(t)
 	c := Config{Stock: 32, Buyers: 100, Workers: 3, Database: database, URLs: []string{url}}
-	results, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(results); err != nil {
-		t.Error(err)
-	}
+	results := sold(t, c)
 	if len(results) < len(Strategies()) {
 		t.Errorf("%d results, want those of %v", len(results), Strategies())
 	}
@@ -57,43 +51,23 @@ func sellsAsPromised(t *testing.T, database, url string) {
 
 	// A worker that is stopped, and one that is killed.
 	c.Stock, c.Buyers = 10, 30
-	for _, c.Strike = range []Strike{Stop, Kill} {
-		results, err := Run(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Strike == Stop {
-			stoppedAsPromised(t, results)
-		} else {
-			killedAsPromised(t, results)
-		}
-	}
+	c.Strike = Stop
+	stoppedAsPromised(t, sold(t, c))
+	c.Strike = Kill
+	killedAsPromised(t, sold(t, c))
 
 	// Workers that are killed by accident leave nothing either.
-	_, err = Run(t.Context(), Config{Stock: 5, Buyers: 20, Workers: 4, Database: database, Strategies: []string{"dying"}})
-	if err == nil || !strings.Contains(err.Error(), "last words") {
-		t.Errorf("got %v, want the worker's end", err)
-	}
+	_, err := Run(t.Context(), Config{Stock: 5, Buyers: 20, Workers: 4, Database: database, Strategies: []string{"dying"}})
+	errtest.Says(t, err, "last words")
 }
 
 // Promise: mutex is shown on each of several backends, in one table.
 func TestTheMutexOnSeveralBackends(t *testing.T) {
-	tempDir(t)
 	dir := t.TempDir()
 	urls := []string{fileURL("sqlite", filepath.Join(dir, "locks.db")), fileURL("file", filepath.Join(dir, "locks")), redistest.Start(t).URL(), "etcd://" + etcdtest.Start(t).Addr}
-	results, err := Run(t.Context(), Config{Stock: 20, Buyers: 60, Workers: 3, URLs: urls, Strategies: []string{"mutex", "fenced"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(results); err != nil {
-		t.Error(err)
-	}
-	var labels []string
-	for _, r := range results {
-		labels = append(labels, r.Label)
-	}
-	if want := []string{"mutex, sqlite", "mutex, file", "mutex, redis", "mutex, etcd", "fenced, sqlite"}; !slices.Equal(labels, want) {
-		t.Errorf("results of %v, want %v", labels, want)
+	got := labels(sold(t, Config{Stock: 20, Buyers: 60, Workers: 3, URLs: urls, Strategies: []string{"mutex", "fenced"}}))
+	if want := []string{"mutex, sqlite", "mutex, file", "mutex, redis", "mutex, etcd", "fenced, sqlite"}; !slices.Equal(got, want) {
+		t.Errorf("results of %v, want %v", got, want)
 	}
 }
 
@@ -101,16 +75,7 @@ func TestTheMutexOnSeveralBackends(t *testing.T) {
 func TestTheLocksAndTheShopAreApart(t *testing.T) {
 	pg, maria := pgtest.Start(t).URL(), mysqltest.Start(t).URL()
 	for url, database := range map[string]string{pg: maria, maria: pg} {
-		tempDir(t)
-		results, err := Run(t.Context(), Config{
-			Stock: 20, Buyers: 60, Workers: 3, URLs: []string{url}, Database: database, Strategies: []string{"mutex", "fenced"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := Check(results); err != nil {
-			t.Error(err)
-		}
+		sold(t, Config{Stock: 20, Buyers: 60, Workers: 3, URLs: []string{url}, Database: database, Strategies: []string{"mutex", "fenced"}})
 	}
 }
 
@@ -119,35 +84,30 @@ func TestTheLocksAndTheShopAreApart(t *testing.T) {
 func TestADatabaseThatCannotBeUsedIsAnError(t *testing.T) {
 	pg, maria := pgtest.Start(t, pgtest.User("shop", "right"), pgtest.Passwords()), mysqltest.Start(t)
 	port, release, err := testserver.Reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, err)
 	defer release()
 	nobody := testserver.Address(port)
-	const secret = "s3same"
+	const secret = errtest.Password
 	for url, want := range map[string]string{
 		"shop":                                         "not a URL",
-		"oracle://u:s3same@h/shop":                     "unknown scheme",
+		"oracle://u:s3cret@h/shop":                     "unknown scheme",
 		"sqlite:shop.db":                               "SQLite file",
-		"mysql://u:s3same@h":                           "no database",
+		"mysql://u:s3cret@h":                           "no database",
 		"mysql:///shop":                                "no database",
-		"mysql://u:s3same@a,b/shop":                    "no database",
-		"mysql://u:s3same@h/d?tls=maybe":               "maybe",
-		"postgres://u:s3same@h:port/d":                 "port",
-		"postgres://u:s3same@h/d?sslmode=perhaps":      "sslmode",
+		"mysql://u:s3cret@a,b/shop":                    "no database",
+		"mysql://u:s3cret@h/d?tls=maybe":               "maybe",
+		"postgres://u:s3cret@h:port/d":                 "port",
+		"postgres://u:s3cret@h/d?sslmode=perhaps":      "sslmode",
 		pg.URLOf("shop", secret):                       "password authentication failed",
 		pg.URLOf("shop", "right"):                      "permission denied",
 		maria.URLOf("nobody", secret):                  "Access denied",
-		"postgres://u:s3same@" + nobody + "/d":         "connect",
-		"mysql://u:s3same@" + nobody + "/d":            "connect",
-		"mysql://u:s3same@" + nobody + "/d?timeout=1s": "connect",
+		"postgres://u:s3cret@" + nobody + "/d":         "connect",
+		"mysql://u:s3cret@" + nobody + "/d":            "connect",
+		"mysql://u:s3cret@" + nobody + "/d?timeout=1s": "connect",
 	} {
 		tempDir(t)
 		_, err := Run(t.Context(), Config{Database: url, Strategies: []string{"none"}})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want it to say %q", url, err, want)
-		}
-		if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), ":right@")) {
+		if errtest.Says(t, err, want); strings.Contains(err.Error(), ":right@") {
 			t.Errorf("%s: the error shows the password: %v", url, err)
 		}
 	}

@@ -5,19 +5,16 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: an order whose reply was lost can be asked for again: the buyer has one then, and
 // no other piece is taken.
 func TestAnOrderThatIsAskedForAgainTakesNothing(t *testing.T) {
-	s, err := openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "sale"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "sale"}))(t)
 	defer s.db.Close()
-	if err := s.fill(t.Context(), []int{5}); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.fill(t.Context(), []int{5}))
 	ask := func(worker, buyer int) error {
 		return s.transact(t.Context(), func(tx *sql.Tx) error {
 			return s.placeOnce(t.Context(), tx, order{buyer: buyer, worker: worker}, func(tx *sql.Tx) error {

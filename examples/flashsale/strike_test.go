@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // Promise: a worker that was stopped past its lease, and then continued, sells one too
@@ -15,15 +17,7 @@ func TestAStoppedWorkerOversellsUnlessItIsFenced(t *testing.T) {
 	if !canStop {
 		t.Skip("a process cannot be stopped here")
 	}
-	tempDir(t)
-	results, err := Run(t.Context(), Config{Stock: 10, Buyers: 30, Workers: 3, Strike: Stop})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(results); err != nil {
-		t.Error(err)
-	}
-	stoppedAsPromised(t, results)
+	stoppedAsPromised(t, sold(t, Config{Stock: 10, Buyers: 30, Workers: 3, Strike: Stop}))
 }
 
 func stoppedAsPromised(t *testing.T, results []Result) {
@@ -47,18 +41,12 @@ func TestABreathStrikesNoSecondBuyer(t *testing.T) {
 		_, err := s.struck(0, 1)
 		struck <- err
 	}()
-	if err := s.Midway(true, nil); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, s.Midway(true, nil))
 	if _, err := s.struck(0, 1); !another(err) {
 		t.Errorf("the second buyer got %v, want an error after which it begins again", err)
 	}
-	if err := s.GoOn(true, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-struck; err != nil {
-		t.Errorf("the first buyer got %v", err)
-	}
+	errtest.None(t, s.GoOn(true, nil))
+	errtest.Is(t, <-struck, nil, "the first buyer")
 }
 
 // Promise: a worker that is stopped, perhaps in a write that keeps out all others, runs for a moment after 16 s and 32
@@ -85,13 +73,8 @@ func TestAStoppedWorkerBreathes(t *testing.T) {
 // Promise: when a worker is killed while it holds the lock, others go on, exactly, and
 // the time until then is measured.
 func TestTheSaleGoesOnWhenAWorkerIsKilled(t *testing.T) {
-	tempDir(t)
 	url := fileURL("sqlite", filepath.Join(t.TempDir(), "locks.db"))
-	results, err := Run(t.Context(), Config{Stock: 10, Buyers: 30, Workers: 3, Strike: Kill, URLs: []string{url}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	killedAsPromised(t, results)
+	killedAsPromised(t, sold(t, Config{Stock: 10, Buyers: 30, Workers: 3, Strike: Kill, URLs: []string{url}}))
 }
 
 func killedAsPromised(t *testing.T, results []Result) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/interlock-go/interlock/backend/memlock"
 	"github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // stand is a server of the shop, and a client of another process.
@@ -53,25 +53,12 @@ func openWith(t *testing.T, ours func(driver.Driver) driver.Driver) *stand {
 	t.Helper()
 	dir := t.TempDir()
 	client := func(of func(driver.Driver) driver.Driver) *interlock.Client {
-		d, err := sqlitelock.New(t.Context(), filepath.Join(dir, "locks.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := interlock.New(t.Context(), of(d), interlock.TTL(2*time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		d := errtest.Must(sqlitelock.New(t.Context(), filepath.Join(dir, "locks.db")))(t)
+		c := errtest.Must(interlock.New(t.Context(), of(d), interlock.TTL(2*time.Minute)))(t)
+		t.Cleanup(func() { errtest.Is(t, c.Close(), nil) })
 		return c
 	}
-	s, err := openShop(t.Context(), client(ours), filepath.Join(dir, "shop.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := errtest.Must(openShop(t.Context(), client(ours), filepath.Join(dir, "shop.db")))(t)
 	t.Cleanup(func() { s.db.Close() })
 	s.wait = time.Minute
 	server := httptest.NewServer(s.routes())
@@ -79,73 +66,53 @@ func openWith(t *testing.T, ours func(driver.Driver) driver.Driver) *stand {
 	return &stand{s, t, server.URL, client(func(d driver.Driver) driver.Driver { return d })}
 }
 
-// buy asks for one of an item, with a key of its own.
-func (s *stand) buy(item string) (*http.Response, error) { return s.buyOnce(item, rand.Text()) }
-
-// buyOnce asks with an Idempotency-Key.
-func (s *stand) buyOnce(item, key string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(s.t.Context(), "POST", s.url+"/items/"+item+"/sales", nil)
-	if err != nil {
-		return nil, err
-	}
-	if key != "" {
-		r.Header.Set("Idempotency-Key", key)
-	}
+// buy asks for one of an item, with an Idempotency-Key, and returns the status. One after which the same request may
+// come again says so.
+func (s *stand) buy(item, key string) int {
+	s.t.Helper()
+	r := errtest.Must(http.NewRequestWithContext(s.t.Context(), "POST", s.url+"/items/"+item+"/sales", nil))(s.t)
+	r.Header.Set("Idempotency-Key", key)
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, err
+		s.t.Error(err)
+		return 0
 	}
-	defer reply.Body.Close()
-	_, err = io.Copy(io.Discard, reply.Body)
-	return reply, err
-}
-
-// buys asks for one of item 42, and fails if the status is another one.
-func (s *stand) buys(want int) {
-	s.t.Helper()
-	reply, err := s.buy("42")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if reply.StatusCode != want {
-		s.t.Fatalf("the status is %s, want %d", reply.Status, want)
-	}
-	again := want == http.StatusTooManyRequests || want == http.StatusServiceUnavailable
+	_ = reply.Body.Close()
+	again := reply.StatusCode == http.StatusTooManyRequests || reply.StatusCode == http.StatusServiceUnavailable
 	if again != (reply.Header.Get("Retry-After") != "") {
 		s.t.Errorf("%s: Retry-After is %q", reply.Status, reply.Header.Get("Retry-After"))
 	}
+	return reply.StatusCode
+}
+
+// buys asks for one of item 42, with a key of its own, and looks at the status and at the stock.
+func (s *stand) buys(want, left int) {
+	s.t.Helper()
+	if got := s.buy("42", rand.Text()); got != want {
+		s.t.Fatalf("the status is %d, want %d", got, want)
+	}
+	s.stock(left)
 }
 
 func (s *stand) stock(want int) {
 	s.t.Helper()
 	var got int
-	if err := s.db.QueryRowContext(s.t.Context(), "SELECT stock FROM items WHERE id = '42'").Scan(&got); err != nil {
-		s.t.Fatal(err)
-	}
+	errtest.None(s.t, s.db.QueryRowContext(s.t.Context(), "SELECT stock FROM items WHERE id = '42'").Scan(&got))
 	if got != want {
 		s.t.Errorf("the stock is %d, want %d", got, want)
 	}
 }
 
-// leaseID is that of whoever holds the lock of item 42.
-func (s *stand) leaseID() (string, error) {
+// evict takes the lock of item 42 from its holder. By force it passes on at once.
+func (s *stand) evict(force bool) error {
 	q, err := s.other.Admin().Queue(context.Background(), "items/42")
 	if err == nil && len(q.Holders) == 0 {
-		err = errors.New("nobody holds the item")
+		err = errors.New("the item is free")
 	}
-	if err != nil {
-		return "", err
-	}
-	return q.Holders[0].ID, nil
-}
-
-// evict takes the lock of item 42 from whoever holds it. By force it passes on at once.
-func (s *stand) evict(force bool) error {
-	id, err := s.leaseID()
 	if err != nil {
 		return err
 	}
-	return s.other.Admin().Evict(context.Background(), "items/42", id, force)
+	return s.other.Admin().Evict(context.Background(), "items/42", q.Holders[0].ID, force)
 }
 
 // once has pay do something at its first call.
@@ -164,14 +131,7 @@ func TestManyBuyersGetExactlyTheStock(t *testing.T) {
 	codes := make([]int, buyers)
 	var all sync.WaitGroup
 	for i := range buyers {
-		all.Go(func() {
-			reply, err := s.buy("42")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			codes[i] = reply.StatusCode
-		})
+		all.Go(func() { codes[i] = s.buy("42", rand.Text()) })
 	}
 	all.Wait()
 	count := map[int]int{}
@@ -188,29 +148,19 @@ func TestAnItemThatAnotherHoldsIsTooManyRequests(t *testing.T) {
 	s := open(t)
 	s.wait = 2 * time.Second // enough to hear that another holds it
 	s.once(func(context.Context) error { return nil })
-	lease, err := s.other.Mutex("items/42").Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.buys(http.StatusTooManyRequests)
-	if err := lease.Release(); err != nil {
-		t.Fatal(err)
-	}
-	s.buys(http.StatusOK)
-	s.stock(9)
+	lease := errtest.Must(s.other.Mutex("items/42").Acquire(t.Context()))(t)
+	s.buys(http.StatusTooManyRequests, 10)
+	errtest.None(t, lease.Release())
+	s.buys(http.StatusOK, 9)
 }
 
 func TestAnAbsentBackendIsServiceUnavailable(t *testing.T) {
-	world := memlock.NewWorld()
-	backend := world.Driver()
-	c, err := interlock.New(t.Context(), backend)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := memlock.NewWorld().Driver()
+	c := errtest.Must(interlock.New(t.Context(), backend))(t)
 	defer c.Close()
 	backend.Faults().Cut()
 	defer backend.Faults().Heal()
-	_, err = c.Mutex("items/42", interlock.Wait(10*time.Millisecond)).Acquire(t.Context())
+	_, err := c.Mutex("items/42", interlock.Wait(10*time.Millisecond)).Acquire(t.Context())
 	if code := status(err); code != http.StatusServiceUnavailable {
 		t.Errorf("%v: the status is %d", err, code)
 	}
@@ -219,12 +169,8 @@ func TestAnAbsentBackendIsServiceUnavailable(t *testing.T) {
 func TestAnItemThatDoesNotExistIsNotFound(t *testing.T) {
 	s := open(t)
 	for _, item := range []string{"43", "%7Bx%7D", strings.Repeat("x", 300)} {
-		reply, err := s.buy(item)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if reply.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %s", item, reply.Status)
+		if status := s.buy(item, rand.Text()); status != http.StatusNotFound {
+			t.Errorf("%s: %d", item, status)
 		}
 	}
 }
@@ -243,10 +189,8 @@ func TestALossInTheMiddleEndsTheWork(t *testing.T) {
 			return errors.New("the context did not end though the lock was lost")
 		}
 	})
-	s.buys(http.StatusServiceUnavailable)
-	s.stock(10)
-	s.buys(http.StatusOK)
-	s.stock(9)
+	s.buys(http.StatusServiceUnavailable, 10)
+	s.buys(http.StatusOK, 9)
 }
 
 // The lock is lost in the middle, and the process does not hear of it, as if it had been stopped.
@@ -265,8 +209,7 @@ func TestALateWriteIsRefused(t *testing.T) {
 			return err
 		})
 	})
-	s.buys(http.StatusServiceUnavailable)
-	s.stock(9)
+	s.buys(http.StatusServiceUnavailable, 9)
 }
 
 // A write that was checked counts, though the lock was lost before it was released: a client that
@@ -274,8 +217,7 @@ func TestALateWriteIsRefused(t *testing.T) {
 func TestASaleThatWasWrittenCounts(t *testing.T) {
 	s := openWith(t, func(d driver.Driver) driver.Driver { return deaf{d} })
 	s.once(func(context.Context) error { return s.evict(true) })
-	s.buys(http.StatusOK)
-	s.stock(9)
+	s.buys(http.StatusOK, 9)
 }
 
 // However often a request with one key is sent, and at the same time, it pays once and sells one.
@@ -286,9 +228,8 @@ func TestARequestWithAKeySellsOne(t *testing.T) {
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			reply, err := s.buyOnce("42", "key")
-			if err != nil || reply.StatusCode != http.StatusOK {
-				t.Error(reply, err)
+			if status := s.buy("42", "key"); status != http.StatusOK {
+				t.Error(status)
 			}
 		})
 	}
@@ -297,16 +238,13 @@ func TestARequestWithAKeySellsOne(t *testing.T) {
 	if paid.Load() != 1 {
 		t.Errorf("paid %d times", paid.Load())
 	}
-	if _, err := s.db.ExecContext(t.Context(), "INSERT INTO items (id, stock) VALUES ('43', 10)"); err != nil {
-		t.Fatal(err)
-	}
+	errtest.Must(s.db.ExecContext(t.Context(), "INSERT INTO items (id, stock) VALUES ('43', 10)"))(t)
 	for _, c := range []struct {
 		item, key string
 		want      int
 	}{{"42", "key", 200}, {"43", "key", 422}, {"43", strings.Repeat("x", 600), 400}, {"43", "", 400}, {"42", "another", 200}} {
-		reply, err := s.buyOnce(c.item, c.key)
-		if err != nil || reply.StatusCode != c.want {
-			t.Errorf("item %s with key %.10s: got %v, %v; want %d", c.item, c.key, reply.Status, err, c.want)
+		if got := s.buy(c.item, c.key); got != c.want {
+			t.Errorf("item %s with key %.10s: got %d, want %d", c.item, c.key, got, c.want)
 		}
 	}
 	s.stock(8)
@@ -322,38 +260,26 @@ func TestAClientThatGoesAwayBuysNothing(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/items/42/sales", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := errtest.Must(http.NewRequestWithContext(ctx, "POST", s.url+"/items/42/sales", nil))(t)
 	r.Header.Set("Idempotency-Key", "gone")
 	if _, err := http.DefaultClient.Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("the context of the request did not end")
-	}
-	s.buys(http.StatusOK) // the lock is free
-	s.stock(9)
+	errtest.Received(t, "the end of the request's context", ended)
+	s.buys(http.StatusOK, 9) // the lock is free
 }
 
 // The server comes to an end when it is asked to.
 func TestTheServerEndsWithItsContext(t *testing.T) {
-	dir := t.TempDir()
+	t.Chdir(t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := serve(ctx, "mem:", filepath.Join(dir, "shop.db"), "127.0.0.1:0"); err == nil {
+	if err := serve(ctx, "mem:", "shop.db", "127.0.0.1:0"); err == nil {
 		t.Error("it began although its context had ended")
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, "mem:", filepath.Join(dir, "shop.db"), "127.0.0.1:0") }()
+	go func() { ended <- serve(ctx, "mem:", "shop.db", "127.0.0.1:0") }()
 	cancel()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("it did not end")
-	}
+	_ = errtest.Received(t, "the end of the server", ended)
 }

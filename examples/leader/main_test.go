@@ -4,16 +4,13 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestTheNextOneTakesOverWhenTheLeaderStops(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const url = "sqlite:locks.db"
-	type copy struct {
-		stop  context.CancelFunc
-		steps chan int
-		ended chan error
-	}
 	watching, unwatch := context.WithCancel(t.Context())
 	leaders, watched := make(chan string, 1000), make(chan error, 1)
 	go func() { watched <- observe(watching, url, func(leader string) { leaders <- leader }) }()
@@ -30,36 +27,30 @@ func TestTheNextOneTakesOverWhenTheLeaderStops(t *testing.T) {
 			}
 		}
 	}
-	start := func(name string) copy {
+	start := func(name string) (stop context.CancelFunc, steps chan int, ended chan error) {
 		ctx, stop := context.WithCancel(t.Context())
-		c := copy{stop, make(chan int, 1000), make(chan error, 1)}
-		go func() { c.ended <- serve(ctx, url, name, func(step int) { c.steps <- step }) }()
-		return c
+		steps, ended = make(chan int, 1000), make(chan error, 1)
+		go func() { ended <- serve(ctx, url, name, func(step int) { steps <- step }) }()
+		return stop, steps, ended
 	}
 	leads("")
-	first := start("first")
-	<-first.steps // it leads
+	stopFirst, first, firstEnded := start("first")
+	<-first // it leads
 	leads("first")
-	second := start("second")
+	stopSecond, second, secondEnded := start("second")
 	for range 3 {
-		<-first.steps
+		<-first
 	}
-	if len(second.steps) > 0 {
+	if len(second) > 0 {
 		t.Error("two lead at once")
 	}
-	first.stop()
-	if err := <-first.ended; err != nil {
-		t.Error("the first:", err)
-	}
-	<-second.steps // it leads
+	stopFirst()
+	errtest.None(t, <-firstEnded)
+	<-second // it leads
 	leads("second")
-	second.stop()
-	if err := <-second.ended; err != nil {
-		t.Error("the second:", err)
-	}
+	stopSecond()
+	errtest.None(t, <-secondEnded)
 	leads("")
 	unwatch()
-	if err := <-watched; err != nil {
-		t.Error("the observer:", err)
-	}
+	errtest.None(t, <-watched)
 }

@@ -5,29 +5,20 @@ import (
 	"testing"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestAnotherProcessGivesThePermitBack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const url = "sqlite:locks.db"
-	var ids []string
+	var id string
 	for range permits {
-		id, err := take(t.Context(), url) // with a client of its own, which is closed afterwards
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
+		id = errtest.Must(take(t.Context(), url))(t) // with a client of its own, which is closed afterwards
 	}
 	if _, err := take(t.Context(), url); !errors.Is(err, interlock.ErrBusy) {
 		t.Errorf("one more: got %v, want ErrBusy", err)
 	}
-	if err := back(t.Context(), url, ids[1]); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := take(t.Context(), url); err != nil {
-		t.Errorf("the one that was given back: %v", err)
-	}
-	if err := back(t.Context(), url, ids[1]); !errors.Is(err, interlock.ErrLost) {
-		t.Errorf("back again: got %v, want ErrLost", err)
-	}
+	errtest.None(t, back(t.Context(), url, id))
+	errtest.Must(take(t.Context(), url))(t)
+	errtest.Is(t, back(t.Context(), url, id), interlock.ErrLost, "back again")
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestTasksOfOneCustomerAreDoneOneAtATimeInAllProcesses(t *testing.T) {
@@ -33,9 +35,7 @@ func TestTasksOfOneCustomerAreDoneOneAtATimeInAllProcesses(t *testing.T) {
 				tasks <- task{fmt.Sprint("customer ", i%3), i}
 			}
 			close(tasks)
-			if err := run(t.Context(), "sqlite:locks.db", 4, tasks, work); err != nil {
-				t.Error(err)
-			}
+			errtest.Is(t, run(t.Context(), "sqlite:locks.db", 4, tasks, work), nil)
 		})
 	}
 	processes.Wait()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 // dies marks the copy of the test binary that is killed in the middle of its work.
@@ -37,34 +39,23 @@ func TestTheNextOneRepairsWhatAKilledProcessHasLeft(t *testing.T) {
 			t.Fatalf("on the shelves: %v, %v; want %v", got, err, want)
 		}
 	}
-	if err := move(t.Context(), url, shop, 10); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, move(t.Context(), url, shop, 10))
 	check(shelves{90, 10})
 
 	old := exec.Command(os.Args[0], url, shop.dir)
 	old.Env = append(os.Environ(), dies+"=1")
 	old.Stderr = os.Stderr
-	out, err := old.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := errtest.Must(old.StdoutPipe())(t)
+	errtest.None(t, old.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "half\n" {
 		t.Fatalf("the process that is to be killed says %q, %v", line, err)
 	}
-	if err := old.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, old.Process.Kill())
 	_ = old.Wait()
 	check(shelves{85, 10}) // five pieces are nowhere
 
-	if err := move(t.Context(), url, shop, 1); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, move(t.Context(), url, shop, 1))
 	check(shelves{84, 16})
 	if _, err := os.Stat("shelves/plan"); !os.IsNotExist(err) {
 		t.Error("the plan is still there")

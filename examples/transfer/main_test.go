@@ -10,16 +10,14 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
+	"github.com/interlock-go/interlock/internal/errtest"
 )
 
 func TestTransfersInAllDirectionsLoseNothingAndDoNotDeadlock(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	db, err := openBank(ctx, "bank.db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := errtest.Must(openBank(ctx, "bank.db"))(t)
 	defer db.Close()
 	var all sync.WaitGroup
 	for process := range 3 {
@@ -43,9 +41,7 @@ func TestTransfersInAllDirectionsLoseNothingAndDoNotDeadlock(t *testing.T) {
 	}
 	all.Wait()
 	var total, least int64
-	if err := db.QueryRowContext(ctx, "SELECT sum(balance), min(balance) FROM accounts").Scan(&total, &least); err != nil {
-		t.Fatal(err)
-	}
+	errtest.None(t, db.QueryRowContext(ctx, "SELECT sum(balance), min(balance) FROM accounts").Scan(&total, &least))
 	if total != 300 || least < 0 {
 		t.Errorf("in all %d, the least %d; want 300 and none below 0", total, least)
 	}
