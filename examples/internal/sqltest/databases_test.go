@@ -32,6 +32,9 @@ type database struct {
 	once    once.Dialect
 	numbers bool   // placeholders are $1
 	random  string // the default of a version that FirstVersion proposes
+	key     string // the column of package once
+	now     string // the time in seconds
+	hurry   string // a short wait for locks
 
 	// bounded is a short wait that the server itself bounds.
 	bounded time.Duration
@@ -66,6 +69,24 @@ func (d *instance) awaitNoWaiter(t *testing.T) {
 	d.await(t, func(waiting string) bool { return waiting == "0" })
 }
 
+// freed makes sure that a call waits until end lets it go on, and returns what it then says.
+func (d *instance) freed(t *testing.T, what string, call func() error, end func()) error {
+	t.Helper()
+	var ended atomic.Bool
+	said := make(chan error, 1)
+	go func() {
+		err := call()
+		if err == nil && !ended.Load() {
+			err = errors.New("it did not wait")
+		}
+		said <- err
+	}()
+	d.awaitWaiter(t)
+	ended.Store(true)
+	end()
+	return errtest.Received(t, what, said)
+}
+
 func (d *instance) await(t *testing.T, done func(waiting string) bool) {
 	t.Helper()
 	if d.waiting == nil {
@@ -86,6 +107,7 @@ var (
 
 var sqlite = &database{
 	name: "SQLite", rows: rowlock.SQLite, fence: fence.SQLite, once: once.SQLite, random: "(1 + (random() & 4503599627370495))",
+	key: "`key`", now: "SELECT unixepoch()", hurry: "PRAGMA busy_timeout = 50",
 	create: func(t *testing.T) *instance {
 		// The first pragma comes first: to set the journal mode may have to wait.
 		file := strings.Replace(newFile(t, "WAL"), "?", "?_pragma=busy_timeout(60000)&", 1)
@@ -104,6 +126,7 @@ var pgbouncer = newPostgres("PostgreSQL through PgBouncer", func(t *testing.T, s
 func newPostgres(name string, address func(*testing.T, *pgtest.Server) string, option string) *database {
 	return &database{
 		name: name, rows: rowlock.PostgreSQL, fence: fence.PostgreSQL, once: once.PostgreSQL, numbers: true, random: "(1 + floor(random() * 4503599627370496))",
+		key: `"key"`, now: "SELECT floor(extract(epoch FROM now()))::bigint", hurry: "SET lock_timeout = '50ms'",
 		bounded: 20 * time.Millisecond,
 		create: func(t *testing.T) *instance {
 			s := postgresServer(t)
@@ -136,6 +159,7 @@ var mariadbFoundRows = newMariaDB("MariaDB, counting found rows", "?clientFoundR
 func newMariaDB(name, options string) *database {
 	return &database{
 		name: name, rows: rowlock.MySQL, fence: fence.MySQL, once: once.MySQL, random: "(1 + floor(rand() * 4503599627370496))",
+		key: "`key`", now: "SELECT unix_timestamp()", hurry: "SET innodb_lock_wait_timeout = 1",
 		bounded: time.Second,
 		create: func(t *testing.T) *instance {
 			s := mariaServer(t)
@@ -197,9 +221,7 @@ func newName() string { return fmt.Sprintf("test%d", names.Add(1)) }
 func openWith(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()
 	db := errtest.Must(sql.Open(driver, dsn))(t)
-	t.Cleanup(func() {
-		isErr(t, db.Close(), nil)
-	})
+	t.Cleanup(func() { isErr(t, db.Close(), nil) })
 	return db
 }
 
@@ -253,8 +275,7 @@ func postgresServer(t *testing.T) *pgtest.Server {
 	started.Lock()
 	defer started.Unlock()
 	if started.postgres == nil {
-		s := errtest.Must(pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200")))(t)
-		started.postgres = s
+		started.postgres = errtest.Must(pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200")))(t)
 	}
 	return started.postgres
 }
@@ -264,8 +285,7 @@ func mariaServer(t *testing.T) *mysqltest.Server {
 	started.Lock()
 	defer started.Unlock()
 	if started.mariadb == nil {
-		s := errtest.Must(mysqltest.Run(serverDir(t)))(t)
-		started.mariadb = s
+		started.mariadb = errtest.Must(mysqltest.Run(serverDir(t)))(t)
 	}
 	return started.mariadb
 }

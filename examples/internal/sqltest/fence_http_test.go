@@ -116,11 +116,7 @@ func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 		old.says("acquired")
 		old.tell("98")
 		old.says("200 OK <nil>")
-		c := stopped(t, old, locks)
-		defer func() {
-			isErr(t, c.Close(), nil)
-		}()
-		err := c.Mutex("stock").Do(ctx, func(ctx context.Context) error {
+		err := stopped(t, old, locks).Mutex("stock").Do(ctx, func(ctx context.Context) error {
 			r, err := http.NewRequestWithContext(ctx, http.MethodPut, another, strings.NewReader("97"))
 			if err != nil {
 				return err
@@ -139,9 +135,7 @@ func TestTheLateRequestOfAStoppedProcessIsRefused(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		isErr(t, err, nil)
 		if n := served.Load(); n != 2 {
 			t.Errorf("%d requests were served, want 2", n)
 		}

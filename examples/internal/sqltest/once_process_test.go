@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -94,9 +93,6 @@ func TestOnceAStoppedProcessSellsNothing(t *testing.T) {
 		old := start(t, "orderer", locks+"?ttl=2s", d.driver, d.dsn)
 		old.says("acquired")
 		c := stopped(t, old, locks)
-		defer func() {
-			isErr(t, c.Close(), nil)
-		}()
 		lease := errtest.Must(c.Mutex("stock").Acquire(ctx))(t)
 		db := d.open(t)
 		text, repeated, err := orderOnce(ctx, db, d.driver, "order 1", lease)
@@ -134,6 +130,7 @@ func stopped(t *testing.T, p *process, locks string) *interlock.Client {
 		p.signal(syscall.SIGCONT)
 		return false
 	})
+	t.Cleanup(func() { isErr(t, c.Close(), nil) })
 	return c
 }
 
@@ -266,9 +263,7 @@ func TestOnceAContextThatEnds(t *testing.T) {
 			cancel()
 			return answer, err
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want the context's error", err)
-		}
+		isErr(t, err, context.Canceled)
 		stock(t, db, 100)
 	})
 }

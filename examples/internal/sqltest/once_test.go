@@ -52,6 +52,30 @@ func gives(t *testing.T, orders *once.Table, tx *sql.Tx, key, answer, want strin
 	}
 }
 
+// given is gives in a transaction of its own.
+func given(t *testing.T, orders *once.Table, db *sql.DB, key, answer, want string, repeated bool, opts ...once.Option) {
+	t.Helper()
+	tx := begin(t, db)
+	gives(t, orders, tx, key, answer, want, repeated, opts...)
+	commit(t, tx)
+}
+
+// again is work that has been done already.
+func again(t *testing.T) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		t.Error("the work was done again")
+		return nil, nil
+	}
+}
+
+// rows makes sure that so many results are stored.
+func rows(t *testing.T, db queryer, want int64) {
+	t.Helper()
+	if n := number(t, db, "SELECT count(*) FROM "+once.DefaultTable); n != want {
+		t.Errorf("%d rows are stored, want %d", n, want)
+	}
+}
+
 // Promise: the work takes effect once for each key; whoever asks again gets the first result.
 func TestOnceTheWorkTakesEffectOnceForEachKey(t *testing.T) {
 	eachOnce(t, databases, func(t *testing.T, d *instance, orders *once.Table) {
@@ -72,57 +96,25 @@ func TestOnceTheWorkTakesEffectOnceForEachKey(t *testing.T) {
 	})
 }
 
-// Promise: work that was rolled back is done by the next call.
-func TestOnceWorkThatWasRolledBackIsDoneAgain(t *testing.T) {
-	eachOnce(t, databases, func(t *testing.T, d *instance, orders *once.Table) {
-		db := d.open(t)
-		tx := begin(t, db)
-		gives(t, orders, tx, "a", "first", "first", false)
-		noError(t, tx.Rollback())
-		stock(t, db, 100)
-		tx = begin(t, db)
-		gives(t, orders, tx, "a", "second", "second", false)
-		commit(t, tx)
-		stock(t, db, 99)
-	})
-}
-
 // Promise: of two calls with one key the second waits; it gets the result of the first, or does
-// the work if the first was rolled back.
+// the work if the first was rolled back: then nothing of it is left.
 func TestOnceTheSecondOfTwoCallsWaits(t *testing.T) {
 	for _, commits := range []bool{true, false} {
 		t.Run(fmt.Sprint("the first commits: ", commits), func(t *testing.T) {
 			eachOnce(t, databases, func(t *testing.T, d *instance, orders *once.Table) {
 				a, other := begin(t, d.open(t)), d.open(t)
 				gives(t, orders, a, "key", "first", "first", false)
-				var ended atomic.Bool
-				type answer struct {
-					text     string
-					repeated bool
-					err      error
-				}
-				second := make(chan answer, 1)
-				go func() {
-					var got answer
-					text, repeated, err := orders.Run(t.Context(), other, 1, "key", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return sell(ctx, tx, "second") })
-					got = answer{string(text), repeated, err}
-					if err == nil && !ended.Load() {
-						got.err = errors.New("it did not wait")
-					}
-					second <- got
-				}()
-				d.awaitWaiter(t)
-				ended.Store(true)
-				want := answer{"second", false, nil}
+				want, repeated, end := "second", false, (*sql.Tx).Rollback
 				if commits {
-					want = answer{"first", true, nil}
-					commit(t, a)
-				} else if err := a.Rollback(); err != nil {
-					t.Fatal(err)
+					want, repeated, end = "first", true, (*sql.Tx).Commit
 				}
-				if got := errtest.Received(t, "the second call, after the first has ended", second); got != want {
-					t.Errorf("got %v, want %v", got, want)
-				}
+				noError(t, d.freed(t, "the second call, after the first has ended", func() error {
+					text, again, err := orders.Run(t.Context(), other, 1, "key", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return sell(ctx, tx, "second") })
+					if string(text) != want || again != repeated {
+						t.Errorf("got %q, %v; want %q, %v", text, again, want, repeated)
+					}
+					return err
+				}, func() { noError(t, end(a)) }))
 				stock(t, other, 99)
 			})
 		})
@@ -166,9 +158,7 @@ func TestOnceManyAskAtOnce(t *testing.T) {
 func TestOnceRepeatedCallsDoNotExcludeEachOther(t *testing.T) {
 	eachOnce(t, []*database{postgres, mariadb}, func(t *testing.T, d *instance, orders *once.Table) {
 		db := d.open(t)
-		tx := begin(t, db)
-		gives(t, orders, tx, "key", "answer", "answer", false)
-		commit(t, tx)
+		given(t, orders, db, "key", "answer", "answer", false)
 		a, b := begin(t, db), begin(t, db)
 		for _, tx := range []*sql.Tx{a, b, a} {
 			gives(t, orders, tx, "key", "", "answer", true)
@@ -183,10 +173,8 @@ func TestOnceRepeatedCallsDoNotExcludeEachOther(t *testing.T) {
 func TestOnceAStaleGrantIsRefused(t *testing.T) {
 	eachOnce(t, databases, func(t *testing.T, d *instance, orders *once.Table) {
 		db := d.open(t)
-		tx := begin(t, db)
-		gives(t, orders, tx, "fenced", "34", "34", false, once.Under(fence.Token(34)))
-		gives(t, orders, tx, "free", "0", "0", false)
-		commit(t, tx)
+		given(t, orders, db, "fenced", "34", "34", false, once.Under(fence.Token(34)))
+		given(t, orders, db, "free", "0", "0", false)
 		for _, c := range []struct {
 			key  string
 			opts []once.Option
@@ -202,13 +190,8 @@ func TestOnceAStaleGrantIsRefused(t *testing.T) {
 			{"new", []once.Option{once.Under(nil)}, fence.ErrNotComparable},
 		} {
 			tx := begin(t, db)
-			_, _, err := orders.Do(t.Context(), tx, c.key, func() ([]byte, error) {
-				t.Errorf("%s: the work was done again", c.key)
-				return nil, nil
-			}, c.opts...)
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s: got %v, want %v", c.key, err, c.want)
-			}
+			_, _, err := orders.Do(t.Context(), tx, c.key, again(t), c.opts...)
+			isErr(t, err, c.want, c.key)
 			var stale *fence.StaleError
 			if c.want == fence.ErrStale && (!errors.As(err, &stale) || stale.Token != 33 || stale.Seen != 34) {
 				t.Errorf("%s: got %v, want both tokens", c.key, err)
@@ -224,24 +207,14 @@ func TestOnceAStaleGrantIsRefused(t *testing.T) {
 func TestOnceAKeyOfAnotherRequestIsRefused(t *testing.T) {
 	eachOnce(t, databases, func(t *testing.T, d *instance, orders *once.Table) {
 		db := d.open(t)
-		tx := begin(t, db)
-		gives(t, orders, tx, "known", "1", "1", false, once.Request([]byte("POST"), []byte("/a")))
-		gives(t, orders, tx, "unknown", "2", "2", false)
-		commit(t, tx)
-		tx = begin(t, db)
-		gives(t, orders, tx, "known", "", "1", true, once.Request([]byte("POST"), []byte("/a")))
-		gives(t, orders, tx, "known", "", "1", true)
-		gives(t, orders, tx, "unknown", "", "2", true, once.Request([]byte("POST")))
-		commit(t, tx)
+		given(t, orders, db, "known", "1", "1", false, once.Request([]byte("POST"), []byte("/a")))
+		given(t, orders, db, "unknown", "2", "2", false)
+		given(t, orders, db, "known", "", "1", true, once.Request([]byte("POST"), []byte("/a")))
+		given(t, orders, db, "known", "", "1", true)
+		given(t, orders, db, "unknown", "", "2", true, once.Request([]byte("POST")))
 		for _, parts := range [][][]byte{{[]byte("POST/a")}, {[]byte("POST"), []byte("/b")}, {[]byte("POST/"), []byte("a")}, {}} {
-			tx := begin(t, db)
-			_, _, err := orders.Do(t.Context(), tx, "known", func() ([]byte, error) {
-				t.Error("the work was done again")
-				return nil, nil
-			}, once.Request(parts...))
-			if !errors.Is(err, once.ErrMismatch) {
-				t.Errorf("%q: got %v, want ErrMismatch", parts, err)
-			}
+			_, _, err := orders.Do(t.Context(), begin(t, db), "known", again(t), once.Request(parts...))
+			isErr(t, err, once.ErrMismatch, fmt.Sprintf("%q", parts))
 		}
 	})
 }
@@ -274,19 +247,10 @@ func TestOnceAFailureLeavesNothing(t *testing.T) {
 					})
 				}()
 				err := errtest.Received(t, "the call that fails", failed)
-				if name == "an error" && err != broken {
-					t.Errorf("got %v, want the function's own error", err)
-				}
-				if name == "a result too large" && !errors.Is(err, once.ErrInvalid) {
-					t.Errorf("got %v, want ErrInvalid", err)
-				}
-				if err := tx.Commit(); !errors.Is(err, sql.ErrTxDone) {
-					t.Errorf("the commit afterwards: %v, want that the transaction has ended", err)
-				}
+				isErr(t, err, map[string]error{"an error": broken, "a result too large": once.ErrInvalid}[name])
+				isErr(t, tx.Commit(), sql.ErrTxDone, "the commit afterwards")
 				stock(t, db, 100)
-				tx = begin(t, db)
-				gives(t, orders, tx, "key", "answer", "answer", false)
-				commit(t, tx)
+				given(t, orders, db, "key", "answer", "answer", false)
 			})
 		})
 	}
@@ -312,10 +276,8 @@ func TestOnceResultsAndKeysAreExact(t *testing.T) {
 			}
 		}
 		for _, key := range []string{"", long + "ab", "a\x00b", "a\xff"} {
-			tx := begin(t, db)
-			if _, _, err := orders.Do(t.Context(), tx, key, func() ([]byte, error) { return nil, nil }); !errors.Is(err, once.ErrInvalid) {
-				t.Errorf("%.20q: got %v, want ErrInvalid", key, err)
-			}
+			_, _, err := orders.Do(t.Context(), begin(t, db), key, again(t))
+			isErr(t, err, once.ErrInvalid, fmt.Sprintf("%.20q", key))
 		}
 	})
 }
@@ -326,10 +288,7 @@ func TestOnceAFunctionThatBreaksTheRules(t *testing.T) {
 		db := d.open(t)
 		tx := begin(t, db)
 		_, _, err := orders.Do(t.Context(), tx, "itself", func() ([]byte, error) {
-			inner, _, err := orders.Do(t.Context(), tx, "itself", func() ([]byte, error) {
-				t.Error("the work was done inside itself")
-				return nil, nil
-			})
+			inner, _, err := orders.Do(t.Context(), tx, "itself", again(t))
 			return inner, err
 		})
 		if err == nil || !strings.Contains(err.Error(), "same key") {
@@ -344,13 +303,8 @@ func TestOnceAFunctionThatBreaksTheRules(t *testing.T) {
 			}
 			return []byte("answer"), tx.Commit()
 		})
-		if !errors.Is(err, sql.ErrTxDone) {
-			t.Errorf("it ends the transaction: got %v", err)
-		}
-		_, _, err = orders.Run(t.Context(), db, 3, "ends", func(context.Context, *sql.Tx) ([]byte, error) {
-			t.Error("work that was committed was done again")
-			return nil, nil
-		})
+		isErr(t, err, sql.ErrTxDone, "it ends the transaction")
+		_, _, err = orders.Run(t.Context(), db, 3, "ends", func(context.Context, *sql.Tx) ([]byte, error) { return again(t)() })
 		if err == nil {
 			t.Error("work without a result: want an error")
 		}
@@ -371,9 +325,7 @@ func TestOnceATransactionThatEndedUnderItsFunction(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "return every error") {
 			t.Errorf("got %v, want that the transaction has ended", err)
 		}
-		if n := number(t, db, "SELECT count(*) FROM "+once.DefaultTable); n != 0 {
-			t.Errorf("%d rows are stored", n)
-		}
+		rows(t, db, 0)
 	})
 }
 
@@ -389,19 +341,14 @@ func TestOnceATransactionThatIsOlderThanTheResult(t *testing.T) {
 				db := d.open(t)
 				old := errtest.Must(db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level}))(t)
 				defer old.Rollback()
-				number(t, old, "SELECT count(*) FROM "+once.DefaultTable)
+				rows(t, old, 0)
 				if level == sql.LevelSerializable && d.database != postgres {
 					// A plain read locks there: the other transaction waits for its end.
 					noError(t, old.Commit())
 					old = begin(t, db)
 				}
-				tx := begin(t, db)
-				gives(t, orders, tx, "key", "answer", "answer", false)
-				commit(t, tx)
-				text, repeated, err := orders.Do(t.Context(), old, "key", func() ([]byte, error) {
-					t.Error("the work was done again")
-					return nil, nil
-				})
+				given(t, orders, db, "key", "answer", "answer", false)
+				text, repeated, err := orders.Do(t.Context(), old, "key", again(t))
 				conflict := d.database == sqlite || d.database == postgres && level >= sql.LevelRepeatableRead
 				switch {
 				case conflict && !errors.Is(err, once.ErrConflict):
@@ -420,33 +367,24 @@ func TestOnceADeadlockIsToldAndTriedAgain(t *testing.T) {
 		db := d.open(t)
 		a := begin(t, db)
 		must(t, a, "UPDATE items SET stock = 50 WHERE id = 1") // the row first, then the key
-		type outcome struct {
-			tries int
-			err   error
-		}
-		ran := make(chan outcome, 1)
+		tries, ran := 0, make(chan error, 1)
 		go func() {
-			var o outcome
-			_, _, o.err = orders.Run(t.Context(), db, 10, "key", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-				o.tries++
+			_, _, err := orders.Run(t.Context(), db, 10, "key", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				tries++
 				return sell(ctx, tx, "")
 			})
-			ran <- o
+			ran <- err
 		}()
 		d.awaitWaiter(t)
 		_, _, err := orders.Do(t.Context(), a, "key", func() ([]byte, error) { return nil, nil })
-		switch {
-		case err == nil: // the other one was chosen
+		if err == nil { // the other one was chosen
 			commit(t, a)
-		case !errors.Is(err, once.ErrDeadlock):
-			t.Errorf("got %v, want ErrDeadlock", err)
+		} else {
+			isErr(t, err, once.ErrDeadlock)
 		}
-		o := errtest.Received(t, "the other one", ran)
-		if o.err != nil {
-			t.Error("the other one:", o.err)
-		}
-		if err == nil && o.tries != 1 {
-			t.Errorf("it has run %d times", o.tries)
+		isErr(t, errtest.Received(t, "the other one", ran), nil, "the other one")
+		if err == nil && tries != 1 {
+			t.Errorf("it has run %d times", tries)
 		}
 	})
 }
@@ -458,9 +396,7 @@ func TestOnceABusyKeyIsTold(t *testing.T) {
 		gives(t, orders, a, "key", "answer", "answer", false)
 		db := d.open(t)
 		db.SetMaxOpenConns(1)
-		must(t, db, map[bool]string{true: "PRAGMA busy_timeout = 50"}[d.database == sqlite]+
-			map[bool]string{true: "SET lock_timeout = '50ms'"}[d.database == postgres]+
-			map[bool]string{true: "SET innodb_lock_wait_timeout = 1"}[d.name != "SQLite" && d.database != postgres])
+		must(t, db, d.hurry)
 		_, _, err := orders.Run(t.Context(), db, 1, "key", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })
 		if !errors.Is(err, once.ErrBusy) || errors.Is(err, once.ErrUnknown) {
 			t.Errorf("got %v, want ErrBusy", err)
@@ -483,9 +419,7 @@ func TestOnceACommitThatIsRefused(t *testing.T) {
 		if err == nil || errors.Is(err, once.ErrUnknown) || tries != 1 {
 			t.Errorf("got %v after %d tries", err, tries)
 		}
-		if n := number(t, db, "SELECT count(*) FROM "+once.DefaultTable); n != 0 {
-			t.Errorf("%d rows are stored", n)
-		}
+		rows(t, db, 0)
 	})
 }
 
@@ -493,16 +427,14 @@ func TestOnceACommitThatIsRefused(t *testing.T) {
 func TestOnceASweepDeletesWhatIsOldEnough(t *testing.T) {
 	eachOnce(t, databases, func(t *testing.T, d *instance, orders *once.Table) {
 		db := d.open(t)
-		now := number(t, db, map[bool]string{true: "SELECT floor(extract(epoch FROM now()))::bigint"}[d.database == postgres]+
-			map[bool]string{true: "SELECT unix_timestamp()"}[d.rows == rowlock.MySQL]+map[bool]string{true: "SELECT unixepoch()"}[d.database == sqlite])
+		now := number(t, db, d.now)
 		const old = 2500
-		var rows strings.Builder
+		var values strings.Builder
 		for i := range old {
-			fmt.Fprintf(&rows, ", ('old/%d', 1, %d)", i, now-7200-int64(i))
+			fmt.Fprintf(&values, "('old/%d', 1, %d), ", i, now-7200-int64(i))
 		}
-		key := map[bool]string{true: `"key"`, false: "`key`"}[d.database == postgres]
-		must(t, db, "INSERT INTO "+once.DefaultTable+" ("+key+", done, created) VALUES "+rows.String()[1:])
-		must(t, db, d.sql("INSERT INTO "+once.DefaultTable+" ("+key+", done, created) VALUES ('young', 1, ?)"), now-1800)
+		fmt.Fprintf(&values, "('young', 1, %d)", now-1800)
+		must(t, db, "INSERT INTO "+once.DefaultTable+" ("+d.key+", done, created) VALUES "+values.String())
 		isErr(t, errOf(orders.Sweep(t.Context(), db, 500*time.Millisecond)), once.ErrInvalid, "an age of half a second")
 		if d.database != sqlite { // a call that is under way does not hold the sweep up, nor the sweep it
 			tx := begin(t, db)
@@ -519,14 +451,11 @@ func TestOnceASweepDeletesWhatIsOldEnough(t *testing.T) {
 		if n, err := orders.Sweep(t.Context(), db, time.Hour); err != nil || n != 0 {
 			t.Errorf("swept %d, %v; want none", n, err)
 		}
-		if got := number(t, db, "SELECT count(*) FROM "+once.DefaultTable+" WHERE "+key+" = 'young'"); got != 1 {
+		if got := number(t, db, "SELECT count(*) FROM "+once.DefaultTable+" WHERE "+d.key+" = 'young'"); got != 1 {
 			t.Error("a young row was swept")
 		}
-		// What has just been done is younger than a second.
-		tx := begin(t, d.open(t))
-		if d.database == sqlite {
-			gives(t, orders, tx, "just now", "answer", "answer", false)
-			commit(t, tx)
+		if d.database == sqlite { // what has just been done is younger than a second
+			given(t, orders, db, "just now", "answer", "answer", false)
 			if n, err := orders.Sweep(t.Context(), db, time.Hour); err != nil || n != 0 {
 				t.Errorf("swept %d, %v; want none", n, err)
 			}

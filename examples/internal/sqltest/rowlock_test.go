@@ -96,19 +96,7 @@ func TestWhoWaitsGetsTheLock(t *testing.T) {
 		eachLocker(t, servers, func(t *testing.T, d *instance, lock locker) {
 			a, b := begin(t, d.open(t)), begin(t, d.open(t))
 			noError(t, lock(t.Context(), a))
-			var ended atomic.Bool
-			got := make(chan error, 1)
-			go func() {
-				err := lock(t.Context(), b, opts...)
-				if err == nil && !ended.Load() {
-					err = errors.New("two hold the lock")
-				}
-				got <- err
-			}()
-			d.awaitWaiter(t)
-			ended.Store(true)
-			commit(t, a)
-			noError(t, errtest.Received(t, "the lock, after its holder has ended", got))
+			noError(t, d.freed(t, "the lock, after its holder has ended", func() error { return lock(t.Context(), b, opts...) }, func() { commit(t, a) }))
 			commit(t, b)
 		})
 	}
@@ -147,31 +135,29 @@ func TestWhatIsReadUnderTheLockIsTheLatest(t *testing.T) {
 		if err := items.LockAndRead(ctx, holder, 1, rowlock.Columns{"stock": &stock}); err != nil || stock != 100 {
 			t.Fatalf("got %d, %v; want 100", stock, err)
 		}
-		read := make(chan error, 1)
-		go func() {
+		noError(t, d.freed(t, "what is read under the lock", func() error {
 			tx, err := items.Begin(ctx, b)
-			if err == nil {
-				defer tx.Rollback()
-				// On the servers another read comes first.
-				if _, err := tx.Exec("SELECT 1 FROM items"); err != nil {
-					read <- err
-					return
-				}
-				var locked, plain int
-				err = items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &locked})
-				if err == nil {
-					err = tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&plain)
-				}
-				if err == nil && (locked != 99 || plain != 99) {
-					err = fmt.Errorf("read %d with the lock and %d under it, want 99", locked, plain)
-				}
+			if err != nil {
+				return err
 			}
-			read <- err
-		}()
-		d.awaitWaiter(t)
-		must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
-		commit(t, holder)
-		isErr(t, errtest.Received(t, "what is read under the lock", read), nil)
+			defer tx.Rollback()
+			// On the servers another read comes first.
+			_, err = tx.Exec("SELECT 1 FROM items")
+			var locked, plain int
+			if err == nil {
+				err = items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &locked})
+			}
+			if err == nil {
+				err = tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&plain)
+			}
+			if err == nil && (locked != 99 || plain != 99) {
+				err = fmt.Errorf("read %d with the lock and %d under it, want 99", locked, plain)
+			}
+			return err
+		}, func() {
+			must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
+			commit(t, holder)
+		}))
 	})
 }
 
@@ -214,27 +200,20 @@ func TestALockThatWaitedFindsTheRowThatIsThereNow(t *testing.T) {
 			eachWithItems(t, servers, func(t *testing.T, d *instance, items *rowlock.Versioned) {
 				a, b := begin(t, d.open(t)), begin(t, d.open(t))
 				must(t, a, "DELETE FROM items WHERE id = 1")
-				type result struct {
-					stock int
-					err   error
+				var stock int
+				err := d.freed(t, "the row, after its holder has ended", func() error {
+					return items.LockAndRead(t.Context(), b, 1, rowlock.Columns{"stock": &stock}, opts...)
+				}, func() {
+					if again {
+						must(t, a, "INSERT INTO items (id, stock) VALUES (1, 55)")
+					}
+					commit(t, a)
+				})
+				if again && (err != nil || stock != 55) {
+					t.Errorf("inserted again: got %d, %v; want 55", stock, err)
 				}
-				done := make(chan result, 1)
-				go func() {
-					var r result
-					r.err = items.LockAndRead(t.Context(), b, 1, rowlock.Columns{"stock": &r.stock}, opts...)
-					done <- r
-				}()
-				d.awaitWaiter(t)
-				if again {
-					must(t, a, "INSERT INTO items (id, stock) VALUES (1, 55)")
-				}
-				commit(t, a)
-				r := errtest.Received(t, "the row, after its holder has ended", done)
-				if again && (r.err != nil || r.stock != 55) {
-					t.Errorf("inserted again: got %d, %v; want 55", r.stock, r.err)
-				}
-				if !again && !errors.Is(r.err, sql.ErrNoRows) {
-					t.Errorf("deleted: got %v, want sql.ErrNoRows", r.err)
+				if !again && !errors.Is(err, sql.ErrNoRows) {
+					t.Errorf("deleted: got %v, want sql.ErrNoRows", err)
 				}
 			})
 		}
@@ -332,11 +311,9 @@ func TestWaitLeavesSettingsAsTheyWere(t *testing.T) {
 		noError(t, lock(t.Context(), a))
 		isErr(t, lock(t.Context(), b, rowlock.Wait(d.bounded+time.Millisecond)), rowlock.ErrBusy)
 		check("ErrBusy")
-		got := make(chan error, 1)
-		go func() { got <- lock(t.Context(), b, rowlock.Wait(time.Minute)) }()
-		d.awaitWaiter(t)
-		commit(t, a)
-		isErr(t, errtest.Received(t, "the lock, after its holder has ended", got), nil)
+		isErr(t, d.freed(t, "the lock, after its holder has ended", func() error {
+			return lock(t.Context(), b, rowlock.Wait(time.Minute))
+		}, func() { commit(t, a) }), nil)
 		check("a wait")
 		isErr(t, lock(t.Context(), b, rowlock.Wait(time.Minute)), nil)
 		check("no wait")
@@ -355,11 +332,8 @@ func TestACancelledWaitLeavesNothingBehind(t *testing.T) {
 			b := begin(t, pool)
 			must(t, b, "UPDATE items SET stock = 7 WHERE id = 2")
 			ctx, cancel := context.WithCancel(t.Context())
-			got := make(chan error, 1)
-			go func() { got <- lock(ctx, b, opts...) }()
-			d.awaitWaiter(t)
-			cancel()
-			if err := errtest.Received(t, "Lock whose context has ended", got); !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
+			err := d.freed(t, "Lock whose context has ended", func() error { return lock(ctx, b, opts...) }, cancel)
+			if !errors.Is(err, context.Canceled) || rowlock.Retryable(err) {
 				t.Errorf("got %v, want the context's error", err)
 			}
 			_ = b.Rollback() // its connection may be gone
@@ -401,9 +375,7 @@ func TestTheVictimOfADeadlockBeginsAgain(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				isErr(t, err, nil)
 			})
 		}
 		waitFor(t, "two transactions that wait for each other", &all)
@@ -494,11 +466,9 @@ func TestTwoWhoHaveReadTheSameVersion(t *testing.T) {
 			t.Fatalf("got %d, %v; want %d", v, err, version)
 		}
 		noError(t, items.Write(ctx, a, 1, version, rowlock.Columns{"stock": 1}))
-		got := make(chan error, 1)
-		go func() { got <- items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2}) }()
-		d.awaitWaiter(t)
-		commit(t, a)
-		isErr(t, errtest.Received(t, "Write of a row that was locked", got), rowlock.ErrConflict)
+		isErr(t, d.freed(t, "Write of a row that was locked", func() error {
+			return items.Write(ctx, b, 1, version, rowlock.Columns{"stock": 2})
+		}, func() { commit(t, a) }), rowlock.ErrConflict)
 		isErr(t, b.Rollback(), nil)
 	})
 }
@@ -577,69 +547,58 @@ func TestNamesExcludeOnlyThemselves(t *testing.T) {
 // and none fails because of the others.
 func TestNoChangeIsLost(t *testing.T) {
 	const clients, steps = 8, 10
-	ways := map[string]func(d *instance, items *rowlock.Versioned, names *rowlock.Names) func(context.Context, *sql.DB) error{
-		"optimistic": func(d *instance, items *rowlock.Versioned, _ *rowlock.Names) func(context.Context, *sql.DB) error {
-			return func(ctx context.Context, db *sql.DB) error {
-				return items.Retry(ctx, 10000, func(ctx context.Context) error {
-					var stock int
-					version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
-					if err != nil {
-						return err
-					}
-					return items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1})
-				})
+	// The stock is read, under the lock of its row if there is one, and written.
+	pessimistic := func(d *instance, items *rowlock.Versioned, wait time.Duration) func(context.Context, *sql.Tx) error {
+		return func(ctx context.Context, tx *sql.Tx) error {
+			var stock int
+			if err := items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &stock}, rowlock.Wait(wait)); err != nil {
+				return err
 			}
-		},
-		"pessimistic": func(d *instance, items *rowlock.Versioned, _ *rowlock.Names) func(context.Context, *sql.DB) error {
-			return func(ctx context.Context, db *sql.DB) error {
-				return items.Do(ctx, db, 10, func(ctx context.Context, tx *sql.Tx) error {
-					var stock int
-					if err := items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &stock}, rowlock.Wait(time.Minute)); err != nil {
-						return err
-					}
-					_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ?, version = version + 1 WHERE id = 1"), stock-1)
+			_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ?, version = version + 1 WHERE id = 1"), stock-1)
+			return err
+		}
+	}
+	ways := map[string]func(ctx context.Context, d *instance, db *sql.DB, items *rowlock.Versioned, names *rowlock.Names) error{
+		"optimistic": func(ctx context.Context, _ *instance, db *sql.DB, items *rowlock.Versioned, _ *rowlock.Names) error {
+			return items.Retry(ctx, 10000, func(ctx context.Context) error {
+				var stock int
+				version, err := items.Read(ctx, db, 1, rowlock.Columns{"stock": &stock})
+				if err != nil {
 					return err
-				})
-			}
+				}
+				return items.Write(ctx, db, 1, version, rowlock.Columns{"stock": stock - 1})
+			})
 		},
-		"impatient": func(d *instance, items *rowlock.Versioned, _ *rowlock.Names) func(context.Context, *sql.DB) error {
-			return func(ctx context.Context, db *sql.DB) error {
-				return items.Do(ctx, db, 10000, func(ctx context.Context, tx *sql.Tx) error {
-					var stock int
-					if err := items.LockAndRead(ctx, tx, 1, rowlock.Columns{"stock": &stock}, rowlock.Wait(0)); err != nil {
-						return err
-					}
-					_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ?, version = version + 1 WHERE id = 1"), stock-1)
-					return err
-				})
-			}
+		"pessimistic": func(ctx context.Context, d *instance, db *sql.DB, items *rowlock.Versioned, _ *rowlock.Names) error {
+			return items.Do(ctx, db, 10, pessimistic(d, items, time.Minute))
 		},
-		"a name": func(d *instance, _ *rowlock.Versioned, names *rowlock.Names) func(context.Context, *sql.DB) error {
-			return func(ctx context.Context, db *sql.DB) error {
-				return names.Do(ctx, db, 10, func(ctx context.Context, tx *sql.Tx) error {
-					if err := names.Lock(ctx, tx, "items"); err != nil {
-						return err
-					}
-					var stock int
-					if err := tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&stock); err != nil {
-						return err
-					}
-					_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ? WHERE id = 1"), stock-1)
+		"impatient": func(ctx context.Context, d *instance, db *sql.DB, items *rowlock.Versioned, _ *rowlock.Names) error {
+			return items.Do(ctx, db, 10000, pessimistic(d, items, 0))
+		},
+		"a name": func(ctx context.Context, d *instance, db *sql.DB, _ *rowlock.Versioned, names *rowlock.Names) error {
+			return names.Do(ctx, db, 10, func(ctx context.Context, tx *sql.Tx) error {
+				if err := names.Lock(ctx, tx, "items"); err != nil {
 					return err
-				})
-			}
+				}
+				var stock int
+				if err := tx.QueryRowContext(ctx, "SELECT stock FROM items WHERE id = 1").Scan(&stock); err != nil {
+					return err
+				}
+				_, err := tx.ExecContext(ctx, d.sql("UPDATE items SET stock = ? WHERE id = 1"), stock-1)
+				return err
+			})
 		},
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			eachWithItems(t, databases, func(t *testing.T, d *instance, items *rowlock.Versioned) {
-				step := way(d, items, newNames(t, d))
+				names := newNames(t, d)
 				var all sync.WaitGroup
 				for range clients {
 					db := d.open(t)
 					all.Go(func() {
 						for range steps {
-							isErr(t, step(t.Context(), db), nil)
+							isErr(t, way(t.Context(), d, db, items, names), nil)
 						}
 					})
 				}

@@ -29,7 +29,9 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 	for _, journal := range journals {
 		t.Run(journal, func(t *testing.T) {
 			ctx, file, items := t.Context(), newItems(t, journal), items(t)
-			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file)
+			// The busy_timeout of a connection does not become the wait of a call that has a shorter one, nor makes it
+			// deaf to its context.
+			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file+"&_pragma=busy_timeout(600000)")
 			tx := errtest.Must(items.Begin(ctx, a))(t)
 			isErr(t, items.Lock(ctx, tx, 1), nil, "Lock after Begin")
 			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(0))), rowlock.ErrBusy, "Begin while another holds the lock")
@@ -40,23 +42,21 @@ func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
 			if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 100 {
 				t.Errorf("a reader meanwhile: got %d, want 100", got)
 			}
-
-			begun := make(chan error, 1)
-			go func() {
+			isErr(t, (&instance{}).freed(t, "Begin, after the holder has ended", func() error {
 				tx, err := items.Begin(ctx, b)
-				if err == nil {
-					var stock int
-					err = tx.QueryRow("SELECT stock FROM items WHERE id = 1").Scan(&stock)
-					if err == nil && stock != 99 {
-						err = fmt.Errorf("stock is %d, want the latest, 99", stock)
-					}
-					err = errors.Join(err, tx.Rollback())
+				if err != nil {
+					return err
 				}
-				begun <- err
-			}()
-			must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
-			commit(t, tx)
-			isErr(t, errtest.Received(t, "Begin, after the holder has ended", begun), nil, "the transaction that waited")
+				var stock int
+				err = tx.QueryRow("SELECT stock FROM items WHERE id = 1").Scan(&stock)
+				if err == nil && stock != 99 {
+					err = fmt.Errorf("stock is %d, want the latest, 99", stock)
+				}
+				return errors.Join(err, tx.Rollback())
+			}, func() {
+				must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
+				commit(t, tx)
+			}), nil)
 		})
 	}
 }
@@ -85,19 +85,6 @@ func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
 			commit(t, tx)
 		})
 	}
-}
-
-// A connection's busy_timeout must not become the wait of a call that has a
-// shorter one, nor make it deaf to its context.
-func TestBeginDoesNotWaitForBusyTimeout(t *testing.T) {
-	ctx, file, items := t.Context(), newItems(t, "WAL"), items(t)
-	patient := open(t, file+"&_pragma=busy_timeout(600000)")
-	tx := errtest.Must(items.Begin(ctx, open(t, file)))(t)
-	defer tx.Rollback()
-	isErr(t, errOf(items.Begin(ctx, patient, rowlock.Wait(0))), rowlock.ErrBusy, "Begin")
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	isErr(t, errOf(items.Begin(short, patient)), context.DeadlineExceeded, "Begin whose context ends")
 }
 
 func TestLockInTheCallersTransaction(t *testing.T) {

@@ -24,11 +24,7 @@ func newFile(t *testing.T, journal string, statements ...string) string {
 // open opens the database as another process would, with connections of its own.
 func open(t *testing.T, file string) *sql.DB {
 	t.Helper()
-	db := errtest.Must(sql.Open("sqlite", file))(t)
-	t.Cleanup(func() {
-		isErr(t, db.Close(), nil)
-	})
-	return db
+	return openWith(t, "sqlite", file)
 }
 
 type execer interface {
