@@ -298,20 +298,22 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 
 	// A slot that nobody serves.
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "no")
-	unserved := func(slot, left string) {
+	unserved := func(left string, slots ...string) {
 		t.Helper()
 		// A node that hears from the owner just after it was told believes the owner.
-		busy.Until(t, "nobody serves slot "+slot, func() bool {
+		busy.Until(t, fmt.Sprintf("the slots %v are unserved", slots), func() bool {
 			all := true
 			for _, s := range c.Nodes {
-				_, _ = s.Do("CLUSTER", "DELSLOTS", slot) // refused where it is unserved already
+				for _, slot := range slots {
+					_, _ = s.Do("CLUSTER", "DELSLOTS", slot) // refused where it is unserved already
+				}
 				info, err := s.Do("CLUSTER", "INFO")
 				all = all && err == nil && strings.Contains(fmt.Sprint(info), "cluster_slots_assigned:"+left)
 			}
 			return all
 		})
 	}
-	unserved("100", "16383")
+	unserved("16383", "100")
 	e = examine(t, url)
 	e.hasOfSome("cluster", driver.Fail, "of 16384 slots")
 	for _, f := range e.All { // maybe a name that was tried was there
@@ -320,7 +322,7 @@ func checkOfACluster(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	everywhere("CONFIG", "SET", "cluster-require-full-coverage", "yes")
-	unserved("101", "16382") // they look at the setting again
+	unserved("16382", "100", "101") // they look at the setting again
 	busy.Until(t, "all nodes stop", func() bool {
 		for _, s := range c.Nodes {
 			if info, err := s.Do("CLUSTER", "INFO"); err != nil || !strings.Contains(fmt.Sprint(info), "cluster_state:fail") {

@@ -302,6 +302,7 @@ func (s *Served) Busy(w BusyWant, b *Busy) error {
 	}
 	began := time.Now()
 	var running, tooLate, latest atomic.Int64 // goroutines; when a probe was too late last, and by how much one was late since then
+	var eased atomic.Int64                    // when some of them were taken away
 	running.Store(int64(w.Goroutines))
 	text := []byte("[" + strings.Repeat(`{"a":[1,2,3,"some text",{"b":null}],"c":1.5},`, 2000) + "1]")
 	for i := range w.Goroutines {
@@ -338,7 +339,8 @@ func (s *Served) Busy(w BusyWant, b *Busy) error {
 					continue
 				}
 				latest.Store(0)
-				if now-time.Duration(tooLate.Swap(int64(now))) > ttl/2 {
+				tooLate.Store(int64(now))
+				if last := eased.Load(); now-time.Duration(last) > ttl/2 && eased.CompareAndSwap(last, int64(now)) {
 					running.Add(-1 - running.Load()/8)
 				}
 			}
