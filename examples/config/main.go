@@ -13,7 +13,6 @@ import (
 	"os/signal"
 
 	"github.com/interlock-go/interlock"
-	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 )
 

@@ -72,8 +72,8 @@ const (
 	Kill Strike = "kill"
 )
 
-// withDefaults returns the configuration to run, or what is wrong with c.
-func (c Config) withDefaults() (Config, error) {
+// withDefaults returns the configuration to run, or what is wrong with c first.
+func (c Config) withDefaults() (_ Config, err error) {
 	c.Stock = cmp.Or(c.Stock, 100)
 	c.Buyers = cmp.Or(c.Buyers, max(1000, c.Stock))
 	c.Workers = cmp.Or(c.Workers, 4)
@@ -81,54 +81,42 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
 	}
-	struck := slices.DeleteFunc(Strategies(), func(name string) bool { return !slices.Contains(strategies[name].struck, c.Strike) })
+	struck := slices.DeleteFunc(Strategies(), func(name string) bool {
+		return c.Strike != NoStrike && !slices.Contains(strategies[name].struck, c.Strike)
+	})
 	redis := slices.ContainsFunc(c.URLs, isRedis)
 	if c.Strategies == nil {
-		c.Strategies = Strategies()
-		if c.Strike != NoStrike {
-			c.Strategies = struck
+		c.Strategies = slices.DeleteFunc(slices.Clone(struck), func(name string) bool { return strategies[name].redis && !redis })
+	}
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong && err == nil {
+			err = fmt.Errorf(format, args...)
 		}
-		c.Strategies = slices.DeleteFunc(slices.Clone(c.Strategies), func(name string) bool { return strategies[name].redis && !redis })
 	}
-	switch {
-	case c.Stock < 1:
-		return c, fmt.Errorf("a stock of %d: at least 1 is needed", c.Stock)
-	case c.Buyers < c.Stock:
-		return c, fmt.Errorf("%d buyers for a stock of %d: at least as many are needed to sell it all", c.Buyers, c.Stock)
-	case c.Workers < 1 || c.Workers > 1000:
-		return c, fmt.Errorf("%d workers: 1 to 1000 are possible", c.Workers)
-	case c.Items < 1 || c.Items > c.Stock:
-		return c, fmt.Errorf("%d items for a stock of %d: 1 to %[2]d are possible", c.Items, c.Stock)
-	case c.Strike != NoStrike && (c.Strike != Stop || !canStop) && c.Strike != Kill:
-		return c, fmt.Errorf("strike %q is not possible on this system", c.Strike)
-	case c.Strike != NoStrike && c.Workers < 2:
-		return c, fmt.Errorf("to %s a worker, at least 2 are needed", c.Strike)
-	case len(c.Strategies) == 0:
-		return c, errors.New("no strategy is given")
+	refuse(c.Stock < 1, "a stock of %d: at least 1 is needed", c.Stock)
+	refuse(c.Buyers < c.Stock, "%d buyers for a stock of %d: at least as many are needed to sell it all", c.Buyers, c.Stock)
+	refuse(c.Workers < 1 || c.Workers > 1000, "%d workers: 1 to 1000 are possible", c.Workers)
+	refuse(c.Items < 1 || c.Items > c.Stock, "%d items for a stock of %d: 1 to %[2]d are possible", c.Items, c.Stock)
+	if c.Strike != NoStrike {
+		refuse((c.Strike != Stop || !canStop) && c.Strike != Kill, "strike %q is not possible on this system", c.Strike)
+		refuse(c.Workers < 2, "to %s a worker, at least 2 are needed", c.Strike)
 	}
+	refuse(len(c.Strategies) == 0, "no strategy is given")
 	for i, name := range c.Strategies {
 		s, ok := strategies[name]
-		switch {
-		case !ok:
-			return c, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(Strategies(), ", "))
-		case slices.Contains(c.Strategies[:i], name):
-			return c, fmt.Errorf("strategy %q is given twice", name)
-		case s.redis && !redis:
-			return c, fmt.Errorf("strategy %q sells in Redis, and none of the URLs is one of Redis, as redis://host:6379 is", name)
-		case c.Strike != NoStrike && !slices.Contains(s.struck, c.Strike):
-			return c, fmt.Errorf("to %s a worker, the strategies are %s", c.Strike, strings.Join(struck, ", "))
-		}
+		refuse(!ok, "unknown strategy %q; there are %s", name, strings.Join(Strategies(), ", "))
+		refuse(slices.Contains(c.Strategies[:i], name), "strategy %q is given twice", name)
+		refuse(s.redis && !redis, "strategy %q sells in Redis, and none of the URLs is one of Redis, as redis://host:6379 is", name)
+		refuse(c.Strike != NoStrike && !slices.Contains(struck, name), "to %s a worker, the strategies are %s", c.Strike, strings.Join(struck, ", "))
 	}
 	for i, url := range c.URLs {
-		u, err := driver.ParseURL(url)
-		switch {
-		case err != nil:
-			return c, fmt.Errorf("the locks: %w", err)
-		case u.Scheme == "mem":
-			return c, fmt.Errorf("the locks: %s is the memory of one process, and the workers are several", u)
-		case slices.Contains(c.URLs[:i], url):
-			return c, fmt.Errorf("the locks: %s is given twice", u)
-		}
+		u, wrong := driver.ParseURL(url)
+		refuse(wrong != nil, "the locks: %w", wrong)
+		refuse(wrong == nil && u.Scheme == "mem", "the locks: %s is the memory of one process, and the workers are several", u)
+		refuse(slices.Contains(c.URLs[:i], url), "the locks: %s is given twice", u)
+	}
+	if err != nil {
+		return c, err
 	}
 	s, err := openStore(place{URL: c.Database}) // it asks no server
 	if err != nil {
@@ -145,26 +133,24 @@ func (c Config) sales(dir string) (all []sale) {
 		urls = []string{fileURL("sqlite", filepath.Join(dir, "locks.db"))}
 	}
 	for _, name := range c.Strategies {
-		s := sale{Config: c, strategy: strategies[name], name: name, segments: 1, dir: dir}
+		s := sale{Config: c, strategy: strategies[name], name: name, dir: dir}
+		places, segments := []string{""}, []int{1}
 		switch {
 		case name == "mutex":
-			for _, s.url = range urls {
-				all = append(all, s)
-			}
+			places = urls
 		case name == "striped":
-			for _, n := range []int{1, 4, 16} {
-				if s.url, s.segments = urls[0], n; n == 1 || n <= c.Stock/c.Items {
+			places, segments = urls[:1], []int{1, 4, 16}
+		case s.strategy.redis:
+			places = urls[slices.IndexFunc(urls, isRedis):][:1]
+		case s.strategy.locks:
+			places = urls[:1]
+		}
+		for _, s.url = range places {
+			for _, s.segments = range segments {
+				if s.segments == 1 || s.segments <= c.Stock/c.Items {
 					all = append(all, s)
 				}
 			}
-		case s.strategy.redis:
-			s.url = urls[slices.IndexFunc(urls, isRedis)]
-			all = append(all, s)
-		default:
-			if s.strategy.locks {
-				s.url = urls[0]
-			}
-			all = append(all, s)
 		}
 	}
 	for i := range all {

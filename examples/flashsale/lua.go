@@ -141,18 +141,13 @@ func (s *shop) consume(ctx context.Context) error {
 	claim := c.B().Xautoclaim().Key(c.orders).Group(group).Consumer(name).MinIdleTime(fmt.Sprint(takeOverAfter.Milliseconds())).Start("0-0").Count(16).Build().Pin()
 	read := c.B().Xreadgroup().Group(group, name).Count(16).Block(look.Milliseconds()).Streams().Key(c.orders).Id(">").Build().Pin()
 	for {
-		last := false
-		select {
-		case <-s.shut:
-			last = true // no entry is added from here on
-		default:
-		}
+		last := s.shut.Load() // no entry is added from then on
 		claimed, err := c.Do(ctx, claim).ToArray()
 		if err != nil || len(claimed) < 2 {
 			return fmt.Errorf("read the Stream: %w", cmp.Or(err, errors.New("a short answer")))
 		}
 		entries, err := claimed[1].AsXRange()
-		s.takenOver.Add(int64(len(entries)))
+		s.TakenOver += len(entries)
 		if err == nil && len(entries) == 0 {
 			var streams map[string][]rueidis.XRangeEntry
 			if streams, err = c.Do(ctx, read).AsXRead(); rueidis.IsRedisNil(err) {
@@ -195,9 +190,9 @@ func (s *shop) record(ctx context.Context, e rueidis.XRangeEntry) error {
 		return err
 	}
 	if repeated {
-		s.repeated.Add(1)
+		s.Repeated++
 	}
-	s.written.Store(time.Now().UnixNano())
+	s.Written = time.Now()
 	if _, err := s.struck(o.item, left); err != nil {
 		return err
 	}

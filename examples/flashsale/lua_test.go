@@ -141,9 +141,8 @@ func TestTheAuditComparesRedisItsStreamAndTheTable(t *testing.T) {
 	} {
 		c := errtest.Must(openCounter(server.URL(), "audit"))(t)
 		db := errtest.Must(openStore(place{File: filepath.Join(t.TempDir(), "shop.db"), Sale: "audit"}))(t)
-		shut := make(chan struct{})
-		close(shut)
-		s := &shop{store: db, counter: c, shut: shut}
+		s := &shop{store: db, counter: c}
+		s.shut.Store(true)
 		errtest.None(t, errors.Join(db.fill(t.Context(), []int{5}), c.fill(t.Context(), []int{5})))
 		for buyer := range 3 {
 			errtest.None(t, c.take(t.Context(), order{buyer: buyer, worker: 1}))

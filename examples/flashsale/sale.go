@@ -163,13 +163,11 @@ func (r *rush) conduct(ctx context.Context) (err error) {
 	}
 	r.result.Seconds = time.Since(r.began).Seconds()
 	for _, w := range r.workers {
-		var c counts
+		var c consumed
 		if err := w.failed(w.Call("Worker.Close", true, &c)); err != nil && !w.killed.Load() {
 			return err
 		}
 		_ = w.Client.Close()
-		r.result.Retries += c.Retries
-		r.result.Refused += c.Refused
 		r.result.TakenOver += c.TakenOver
 		r.result.Repeated += c.Repeated
 		r.result.Written = max(r.result.Written, c.Written.Sub(r.began.Round(0)).Seconds())
@@ -201,6 +199,8 @@ func (r *rush) answer(call *rpc.Call) error {
 	case call.Error != nil:
 		return w.failed(fmt.Errorf("buyer %d: %w", buyer, call.Error))
 	}
+	r.result.Retries += a.Retries
+	r.result.Refused += a.Refused
 	if a.New {
 		r.result.times = append(r.result.times, time.Since(r.began))
 		if len(r.result.times) == r.Stock {

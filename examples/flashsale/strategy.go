@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -76,26 +77,19 @@ func conditional(ctx context.Context, s *shop, o order) error {
 // pessimistic locks the row before it reads it. Others wait in the database until the
 // transaction ends.
 func pessimistic(ctx context.Context, s *shop, o order) error {
-	tx, err := s.rows.Begin(ctx, s.db)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // nothing after a commit
-	err = s.placeOnce(ctx, tx, o, func(tx *sql.Tx) error {
-		if err := s.rows.Lock(ctx, tx, o.item); err != nil {
-			return err
-		}
-		left, err := s.stock(ctx, tx, o.item)
-		if err != nil {
-			return err
-		}
-		time.Sleep(work)
-		return s.setStock(ctx, tx, o.item, left-1)
+	return s.rows.Do(ctx, s.db, 1, func(ctx context.Context, tx *sql.Tx) error {
+		return s.placeOnce(ctx, tx, o, func(tx *sql.Tx) error {
+			if err := s.rows.Lock(ctx, tx, o.item); err != nil {
+				return err
+			}
+			left, err := s.stock(ctx, tx, o.item)
+			if err != nil {
+				return err
+			}
+			time.Sleep(work)
+			return s.setStock(ctx, tx, o.item, left-1)
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // optimistic reads the row with its version and writes only if that version still
@@ -207,10 +201,6 @@ var (
 // another reports errors of a sale that did not take place, and may at another try:
 // another buyer was faster, or the lock was lost.
 func another(err error) bool {
-	for _, e := range []error{errBetween, rowlock.ErrConflict, rowlock.ErrBusy, rowlock.ErrDeadlock, fence.ErrStale, interlock.ErrLost} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	may := []error{errBetween, rowlock.ErrConflict, rowlock.ErrBusy, rowlock.ErrDeadlock, fence.ErrStale, interlock.ErrLost}
+	return slices.ContainsFunc(may, func(e error) bool { return errors.Is(err, e) })
 }

@@ -36,13 +36,17 @@ type (
 		Strike          int           // the stock at which a worker is struck; 0: none is
 	}
 
-	// answer is what a buyer is told: that there is an order, and that it is of this click.
-	answer = struct{ Sold, New bool }
+	// answer is what a buyer is told: that there is an order, and that it is of this click. It says how often the sale had
+	// to begin again, and how often because of a token.
+	answer = struct {
+		Sold, New        bool
+		Retries, Refused int
+	}
 
-	// counts are what a worker has counted.
-	counts = struct {
-		Retries, Refused, TakenOver, Repeated int
-		Written                               time.Time
+	// consumed is what a consumer has done: when the last order of the Stream was written is with it.
+	consumed = struct {
+		TakenOver, Repeated int
+		Written             time.Time
 	}
 )
 
@@ -89,15 +93,13 @@ type shop struct {
 	own      []sync.Mutex      // for each item: of local
 	client   *interlock.Client // nil without locks
 	counter  *counter          // nil unless it sells in Redis
-	shut     chan struct{}     // closed when no buyer comes any more
-	consumed chan error        // the end of the consumer
+	shut     atomic.Bool       // no buyer comes any more
+	consumer chan error        // the end of the consumer
+	consumed                   // by it
 	seats    chan struct{}
 	midway   chan bool  // a buyer waits between reading and writing, until
 	goOn     chan bool  // this
 	between  sync.Mutex // of the buyer who is midway
-
-	retries, refused, takenOver, repeated atomic.Int64
-	written                               atomic.Int64 // when the last order of the Stream was, in nanoseconds
 }
 
 // Open is called before the first buyer comes.
@@ -117,8 +119,8 @@ func (s *shop) Open(j job, _ *bool) (err error) {
 		if s.counter, err = openCounter(j.URL, j.Shop.Sale); err != nil {
 			return err
 		}
-		s.shut, s.consumed = make(chan struct{}), make(chan error, 1)
-		go func() { s.consumed <- s.consume(ctx) }()
+		s.consumer = make(chan error, 1)
+		go func() { s.consumer <- s.consume(ctx) }()
 	}
 	return nil
 }
@@ -143,7 +145,7 @@ func (s *shop) Sell(buyer int, a *answer) (err error) {
 		}
 		switch {
 		case err == nil:
-			*a = answer{Sold: true, New: true}
+			a.Sold, a.New = true, true
 			return nil
 		case errors.Is(err, errHasOne):
 			a.Sold = true
@@ -156,9 +158,9 @@ func (s *shop) Sell(buyer int, a *answer) (err error) {
 		case !another(err):
 			return err
 		}
-		s.retries.Add(1)
+		a.Retries++
 		if errors.Is(err, fence.ErrStale) {
-			s.refused.Add(1)
+			a.Refused++
 		}
 	}
 }
@@ -190,18 +192,15 @@ func (s *shop) struck(item, left int) (bool, error) {
 }
 
 // Close is called after the last buyer has an answer.
-func (s *shop) Close(_ bool, c *counts) (err error) {
+func (s *shop) Close(_ bool, c *consumed) (err error) {
 	if s.redis {
-		close(s.shut)
-		err = <-s.consumed
+		s.shut.Store(true)
+		err = <-s.consumer
+		*c = s.consumed
 		s.counter.Close()
 	}
 	if s.locks {
 		err = errors.Join(err, s.client.Close())
-	}
-	*c = counts{
-		Retries: int(s.retries.Load()), Refused: int(s.refused.Load()),
-		TakenOver: int(s.takenOver.Load()), Repeated: int(s.repeated.Load()), Written: time.Unix(0, s.written.Load()),
 	}
 	return errors.Join(err, s.db.Close())
 }

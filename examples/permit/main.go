@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/interlock-go/interlock"
-	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 )
 

@@ -18,7 +18,6 @@ import (
 	"strconv"
 
 	"github.com/interlock-go/interlock"
-	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 )
 

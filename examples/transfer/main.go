@@ -19,7 +19,6 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/interlock-go/interlock"
-	_ "github.com/interlock-go/interlock/backend/memlock"
 	_ "github.com/interlock-go/interlock/backend/sqlitelock"
 	"github.com/interlock-go/interlock/fence"
 )
