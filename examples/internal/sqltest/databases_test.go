@@ -263,55 +263,47 @@ func newVersioned(d rowlock.Dialect, table, key, version string) (*rowlock.Versi
 var (
 	started struct {
 		sync.Mutex
-		postgres *pgtest.Server
-		spare    []string // empty databases of it
-		mariadb  *mysqltest.Server
-		dirs     []string
+		spare []string // empty databases of PostgreSQL
+		ends  []func() // of the servers
 	}
+	runPostgres = sync.OnceValues(func() (*pgtest.Server, error) {
+		return run((*pgtest.Server).Stop, func(dir string) (*pgtest.Server, error) {
+			return pgtest.Run(dir, pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200"))
+		})
+	})
+	runMariaDB = sync.OnceValues(func() (*mysqltest.Server, error) {
+		return run((*mysqltest.Server).Stop, func(dir string) (*mysqltest.Server, error) { return mysqltest.Run(dir) })
+	})
 )
 
-func postgresServer(t *testing.T) *pgtest.Server {
-	t.Helper()
-	started.Lock()
-	defer started.Unlock()
-	if started.postgres == nil {
-		started.postgres = errtest.Must(pgtest.Run(serverDir(t), pgtest.Config("deadlock_timeout", "20ms"), pgtest.Config("max_connections", "200")))(t)
-	}
-	return started.postgres
-}
+func postgresServer(t *testing.T) *pgtest.Server { return errtest.Must(runPostgres())(t) }
 
-func mariaServer(t *testing.T) *mysqltest.Server {
-	t.Helper()
-	started.Lock()
-	defer started.Unlock()
-	if started.mariadb == nil {
-		started.mariadb = errtest.Must(mysqltest.Run(serverDir(t)))(t)
-	}
-	return started.mariadb
-}
+func mariaServer(t *testing.T) *mysqltest.Server { return errtest.Must(runMariaDB())(t) }
 
-func serverDir(t *testing.T) string {
+// run starts a server in a folder that goes with it.
+func run[S any](stop func(S), start func(dir string) (S, error)) (s S, err error) {
 	dir, err := os.MkdirTemp("", "sqltest-")
 	if err == nil {
-		started.dirs = append(started.dirs, dir)
 		err = os.Chmod(dir, 0o755) // a server that may not run as root looks into it
 	}
-	noError(t, err)
-	return dir
+	if err == nil {
+		s, err = start(dir)
+	}
+	started.Lock()
+	defer started.Unlock()
+	started.ends = append(started.ends, func() {
+		if err == nil {
+			stop(s)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	})
+	return s, err
 }
 
 func stopServers() {
-	started.Lock()
-	defer started.Unlock()
-	if started.postgres != nil {
-		started.postgres.Stop()
-	}
-	if started.mariadb != nil {
-		started.mariadb.Stop()
-	}
-	for _, dir := range started.dirs {
-		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			fmt.Fprintln(os.Stderr, err)
-		}
+	for _, end := range started.ends {
+		end()
 	}
 }

@@ -12,7 +12,12 @@ import (
 	"github.com/interlock-go/interlock/rowlock"
 )
 
-var journals = []string{"WAL", "DELETE"}
+// eachJournal runs a test on a file of each kind.
+func eachJournal(t *testing.T, test func(t *testing.T, file string, items *rowlock.Versioned)) {
+	for _, journal := range []string{"WAL", "DELETE"} {
+		t.Run(journal, func(t *testing.T) { test(t, newItems(t, journal), items(t)) })
+	}
+}
 
 func newItems(t *testing.T, journal string) (file string) {
 	return newFile(t, journal,
@@ -21,93 +26,86 @@ func newItems(t *testing.T, journal string) (file string) {
 }
 
 func items(t *testing.T) *rowlock.Versioned {
-	v := errtest.Must(newVersioned(rowlock.SQLite, "items", "id", "version"))(t)
-	return v
+	return errtest.Must(newVersioned(rowlock.SQLite, "items", "id", "version"))(t)
 }
 
 func TestBeginLeavesTheWriteLockToOneTransaction(t *testing.T) {
-	for _, journal := range journals {
-		t.Run(journal, func(t *testing.T) {
-			ctx, file, items := t.Context(), newItems(t, journal), items(t)
-			// The busy_timeout of a connection does not become the wait of a call that has a shorter one, nor makes it
-			// deaf to its context.
-			a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file+"&_pragma=busy_timeout(600000)")
-			tx := errtest.Must(items.Begin(ctx, a))(t)
-			isErr(t, items.Lock(ctx, tx, 1), nil, "Lock after Begin")
-			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(0))), rowlock.ErrBusy, "Begin while another holds the lock")
-			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(30*time.Millisecond))), rowlock.ErrBusy, "Begin while another holds the lock")
-			short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
-			defer cancel()
-			isErr(t, errOf(items.Begin(short, b)), context.DeadlineExceeded, "Begin whose context ends")
-			if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 100 {
-				t.Errorf("a reader meanwhile: got %d, want 100", got)
+	eachJournal(t, func(t *testing.T, file string, items *rowlock.Versioned) {
+		ctx := t.Context()
+		// The busy_timeout of a connection does not become the wait of a call that has a shorter one, nor makes it
+		// deaf to its context.
+		a, b := open(t, file+"&_pragma=busy_timeout(60000)"), open(t, file+"&_pragma=busy_timeout(600000)")
+		tx := errtest.Must(items.Begin(ctx, a))(t)
+		isErr(t, items.Lock(ctx, tx, 1), nil, "Lock after Begin")
+		isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(0))), rowlock.ErrBusy, "Begin while another holds the lock")
+		isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(30*time.Millisecond))), rowlock.ErrBusy, "Begin while another holds the lock")
+		short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+		defer cancel()
+		isErr(t, errOf(items.Begin(short, b)), context.DeadlineExceeded, "Begin whose context ends")
+		if got := number(t, b, "SELECT stock FROM items WHERE id = 1"); got != 100 {
+			t.Errorf("a reader meanwhile: got %d, want 100", got)
+		}
+		isErr(t, (&instance{}).freed(t, "Begin, after the holder has ended", func() error {
+			tx, err := items.Begin(ctx, b)
+			if err != nil {
+				return err
 			}
-			isErr(t, (&instance{}).freed(t, "Begin, after the holder has ended", func() error {
-				tx, err := items.Begin(ctx, b)
-				if err != nil {
-					return err
-				}
-				var stock int
-				err = tx.QueryRow("SELECT stock FROM items WHERE id = 1").Scan(&stock)
-				if err == nil && stock != 99 {
-					err = fmt.Errorf("stock is %d, want the latest, 99", stock)
-				}
-				return errors.Join(err, tx.Rollback())
-			}, func() {
-				must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
-				commit(t, tx)
-			}), nil)
-		})
-	}
+			var stock int
+			err = tx.QueryRow("SELECT stock FROM items WHERE id = 1").Scan(&stock)
+			if err == nil && stock != 99 {
+				err = fmt.Errorf("stock is %d, want the latest, 99", stock)
+			}
+			return errors.Join(err, tx.Rollback())
+		}, func() {
+			must(t, tx, "UPDATE items SET stock = 99 WHERE id = 1")
+			commit(t, tx)
+		}), nil)
+	})
 }
 
 func TestABeginThatFailedLeavesItsConnectionClean(t *testing.T) {
-	for _, journal := range journals {
-		t.Run(journal, func(t *testing.T) {
-			ctx, file, items := t.Context(), newItems(t, journal), items(t)
-			a, b := open(t, file), open(t, file)
-			b.SetMaxOpenConns(1)
-			tx, err := items.Begin(ctx, a)
-			noError(t, err)
-			for range 20 { // so that the context ends at different steps
-				short, cancel := context.WithTimeout(ctx, time.Millisecond)
-				isErr(t, errOf(items.Begin(short, b)), context.DeadlineExceeded)
-				cancel()
-				isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(time.Millisecond))), rowlock.ErrBusy)
-			}
-			commit(t, tx)
-			must(t, b, "UPDATE items SET stock = 98 WHERE id = 1") // in no transaction, so it is seen at once
-			if got := number(t, a, "SELECT stock FROM items WHERE id = 1"); got != 98 {
-				t.Errorf("stock: got %d, want 98", got)
-			}
-			tx, err = items.Begin(ctx, b)
-			noError(t, err)
-			commit(t, tx)
-		})
-	}
+	eachJournal(t, func(t *testing.T, file string, items *rowlock.Versioned) {
+		ctx := t.Context()
+		a, b := open(t, file), open(t, file)
+		b.SetMaxOpenConns(1)
+		tx, err := items.Begin(ctx, a)
+		noError(t, err)
+		for range 20 { // so that the context ends at different steps
+			short, cancel := context.WithTimeout(ctx, time.Millisecond)
+			isErr(t, errOf(items.Begin(short, b)), context.DeadlineExceeded)
+			cancel()
+			isErr(t, errOf(items.Begin(ctx, b, rowlock.Wait(time.Millisecond))), rowlock.ErrBusy)
+		}
+		commit(t, tx)
+		must(t, b, "UPDATE items SET stock = 98 WHERE id = 1") // in no transaction, so it is seen at once
+		if got := number(t, a, "SELECT stock FROM items WHERE id = 1"); got != 98 {
+			t.Errorf("stock: got %d, want 98", got)
+		}
+		tx, err = items.Begin(ctx, b)
+		noError(t, err)
+		commit(t, tx)
+	})
 }
 
 func TestLockInTheCallersTransaction(t *testing.T) {
-	for _, journal := range journals {
-		t.Run(journal, func(t *testing.T) {
-			ctx, file, items := t.Context(), newItems(t, journal), items(t)
-			a, b := open(t, file), open(t, file)
+	eachJournal(t, func(t *testing.T, file string, items *rowlock.Versioned) {
+		ctx := t.Context()
+		a, b := open(t, file), open(t, file)
 
-			holder := begin(t, a)
-			noError(t, items.Lock(ctx, holder, 1))
-			other := begin(t, b)
-			isErr(t, items.Lock(ctx, other, 1), rowlock.ErrBusy, "held by another")
-			must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
-			commit(t, holder)
+		holder := begin(t, a)
+		noError(t, items.Lock(ctx, holder, 1))
+		other := begin(t, b)
+		isErr(t, items.Lock(ctx, other, 1), rowlock.ErrBusy, "held by another")
+		must(t, holder, "UPDATE items SET stock = 99 WHERE id = 1")
+		commit(t, holder)
 
-			fresh := begin(t, b)
-			errtest.MustBe(t, items.Lock(ctx, fresh, 1), nil, "after the other's commit")
-			if got := number(t, fresh, "SELECT stock FROM items WHERE id = 1"); got != 99 {
-				t.Errorf("read under the lock: got %d, want the latest, 99", got)
-			}
-			isErr(t, items.Lock(ctx, fresh, 7), sql.ErrNoRows, "no such row")
-		})
-	}
+		fresh := begin(t, b)
+		errtest.MustBe(t, items.Lock(ctx, fresh, 1), nil, "after the other's commit")
+		if got := number(t, fresh, "SELECT stock FROM items WHERE id = 1"); got != 99 {
+			t.Errorf("read under the lock: got %d, want the latest, 99", got)
+		}
+		isErr(t, items.Lock(ctx, fresh, 7), sql.ErrNoRows, "no such row")
+	})
 }
 
 func TestWhatComesAfterAnOutdatedReadIsAConflict(t *testing.T) {

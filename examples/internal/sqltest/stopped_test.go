@@ -4,7 +4,6 @@ package sqltest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -98,9 +97,7 @@ func (p *process) says(want string) {
 
 func TestSharedLeasesCannotBeFenced(t *testing.T) {
 	locks := errtest.Must(interlock.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "locks.db")))(t)
-	defer func() {
-		isErr(t, locks.Close(), nil)
-	}()
+	defer func() { isErr(t, locks.Close(), nil) }()
 	for name, c := range map[string]struct {
 		lock *interlock.Lock
 		want error
@@ -113,9 +110,7 @@ func TestSharedLeasesCannotBeFenced(t *testing.T) {
 	} {
 		lease := errtest.Must(c.lock.Acquire(t.Context()))(t)
 		var memory fence.Memory
-		if err := memory.Do(t.Context(), "resource", lease, func() error { return nil }); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		isErr(t, memory.Do(t.Context(), "resource", lease, func() error { return nil }), c.want, name)
 		isErr(t, lease.Release(), nil)
 	}
 }
