@@ -150,9 +150,7 @@ func TestRetryCallsAgainOnConflictsOnlyAndOnlySoOften(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, rowlock.ErrConflict) {
 		t.Errorf("context ended: got %v, want its error and the conflict", err)
 	}
-	if err := items.Retry(t.Context(), 0, func(context.Context) error { return nil }); err == nil {
-		t.Error("no calls at all: want an error")
-	}
+	isOther(t, items.Retry(t.Context(), 0, func(context.Context) error { return nil }), "no calls at all")
 }
 
 // SQLite reads a name in double quotes that is no column as a text. A misspelt
@@ -162,30 +160,16 @@ func TestMisspeltNamesAreErrors(t *testing.T) {
 	for _, names := range [][3]string{{"itemz", "id", "version"}, {"items", "idd", "version"}, {"items", "id", "verzion"}} {
 		v := errtest.Must(newVersioned(rowlock.SQLite, names[0], names[1], names[2]))(t)
 		if names[2] == "version" {
-			if _, err := v.Begin(ctx, db); err == nil || errors.Is(err, rowlock.ErrBusy) {
-				t.Errorf("Begin, %v: got %v, want an error that names the mistake", names, err)
-			}
-			if err := v.Lock(ctx, begin(t, db), 1); err == nil || errors.Is(err, sql.ErrNoRows) {
-				t.Errorf("Lock, %v: got %v, want an error that names the mistake", names, err)
-			}
+			isOther(t, errOf(v.Begin(ctx, db)), fmt.Sprint("Begin, ", names), rowlock.ErrBusy)
+			isOther(t, v.Lock(ctx, begin(t, db), 1), fmt.Sprint("Lock, ", names), sql.ErrNoRows)
 		}
-		if err := v.Write(ctx, db, 1, 1, nil); err == nil || errors.Is(err, rowlock.ErrConflict) {
-			t.Errorf("Write, %v: got %v, want an error that names the mistake", names, err)
-		}
-		if _, err := v.Read(ctx, db, 1, nil); err == nil || errors.Is(err, sql.ErrNoRows) {
-			t.Errorf("Read, %v: got %v, want an error that names the mistake", names, err)
-		}
+		isOther(t, v.Write(ctx, db, 1, 1, nil), fmt.Sprint("Write, ", names), rowlock.ErrConflict)
+		isOther(t, errOf(v.Read(ctx, db, 1, nil)), fmt.Sprint("Read, ", names), sql.ErrNoRows)
 	}
-	if err := items(t).Write(ctx, db, 1, 1, rowlock.Columns{"stok": 1}); err == nil || errors.Is(err, rowlock.ErrConflict) {
-		t.Errorf("Write of a misspelt column: got %v, want an error that names it", err)
-	}
-	if err := items(t).Write(ctx, db, 1, 1, rowlock.Columns{"Version": 1}); err == nil {
-		t.Error("Write of the version itself: want an error")
-	}
+	isOther(t, items(t).Write(ctx, db, 1, 1, rowlock.Columns{"stok": 1}), "Write of a misspelt column", rowlock.ErrConflict)
+	isOther(t, items(t).Write(ctx, db, 1, 1, rowlock.Columns{"Version": 1}), "Write of the version itself")
 	for _, names := range [][3]string{{"", "id", "version"}, {"items", "", "version"}, {"items", "id", ""}} {
-		if _, err := newVersioned(rowlock.SQLite, names[0], names[1], names[2]); err == nil {
-			t.Errorf("%q: want an error", names)
-		}
+		isOther(t, errOf(newVersioned(rowlock.SQLite, names[0], names[1], names[2])), fmt.Sprintf("%q", names))
 	}
 }
 

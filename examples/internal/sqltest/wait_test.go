@@ -1,7 +1,9 @@
 package sqltest
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +31,14 @@ func waitFor(t *testing.T, what string, all *sync.WaitGroup) {
 // long before the limit of the package. Its result ends that.
 func watch(t *testing.T) (stop func() bool) {
 	return time.AfterFunc(2*patience, func() { panic(fmt.Sprintf("%s has hung for %v", t.Name(), 2*patience)) }).Stop
+}
+
+// isOther fails the test unless there is an error, which is none of the expected ones.
+func isOther(t *testing.T, err error, what string, expected ...error) {
+	t.Helper()
+	if err == nil || slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
+		t.Errorf("%s: got %v, want an error that names the mistake", what, err)
+	}
 }
 
 // errOf is the error of a call that returns something besides.
