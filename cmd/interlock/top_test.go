@@ -376,6 +376,13 @@ func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
 	url := testURL(t, "?ttl=30s")
 	holdsAs(t, url, "me", "a")
+	fresh, tty, err := pty.Open() // top may have begun before its own is looked at
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.Close()
+	defer tty.Close()
+	before := errtest.Must(unix.IoctlGetTermios(int(fresh.Fd()), unix.TCGETS))(t)
 	for what, end := range map[string]func(l *live){
 		"143": func(l *live) { _ = l.Process.Signal(syscall.SIGTERM) },
 		"129": func(l *live) { _ = l.Process.Signal(syscall.SIGHUP) },
@@ -385,7 +392,6 @@ func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
 		"-":   func(l *live) { l.tty.Close() },
 	} {
 		l := onTop(t, 80, 24, url)
-		before := errtest.Must(unix.IoctlGetTermios(int(l.tty.Fd()), unix.TCGETS))(t)
 		l.shows(`> a +me`)
 		end(l)
 		l.ended()
