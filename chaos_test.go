@@ -21,7 +21,7 @@ import (
 // work that is longer than its lease may last, downgrades, and calls that fail, hang, come late or are cut off.
 // Capacities are never exceeded, and afterwards everything goes on.
 func TestChaos(t *testing.T) {
-	seeds := 50
+	seeds := 60
 	if testing.Short() {
 		seeds = 15
 	}
@@ -166,10 +166,10 @@ func everything(t *testing.T, seed uint64) {
 	<-done
 	time.Sleep(10 * ttl)
 	nothingLeft(t, members...)
-	grants := 0
+	grants := map[string]int{}
 	for i := range backends {
 		for name, h := range halls[i] {
-			grants += h.Grants()
+			grants[name] += h.Grants()
 			l := map[string]*interlock.Lock{
 				"rw": members[i].RWMutex(name).Writer(), "permits": members[i].Semaphore(name, 5, interlock.Weight(5)),
 				"election": members[i].Election(name).Candidate(""),
@@ -180,5 +180,7 @@ func everything(t *testing.T, seed uint64) {
 			ok(t, errtest.Must(l.TryAcquire(ctx))(t).Release())
 		}
 	}
-	failIf(t, grants < processes*workers*3, "%d grants", grants)
+	for name, n := range grants {
+		failIf(t, n < 5, "%s: %d grants", name, n)
+	}
 }

@@ -10,7 +10,7 @@ exchange: BEGIN
 	DECLARE v_swept, v_again BIGINT DEFAULT 0;
 	DECLARE v_watched, v_fits, v_more TINYINT DEFAULT 0;
 	DECLARE v_kind VARBINARY(64);
-	DECLARE v_id, v_holder BINARY(16);
+	DECLARE v_id BINARY(16);
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
 	SET @interlock_ring = NULL, @interlock_own = NULL;
@@ -45,13 +45,8 @@ exchange: BEGIN
 		LEAVE exchange;
 	END IF;
 	IF p_retry AND (v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id)) THEN
-		SELECT session INTO v_holder FROM {p}tickets WHERE id = p_id;
 		ROLLBACK;
-		IF v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id AND queue = v_no) THEN
-			SELECT 2, 0, 0, 0, 0;
-			LEAVE exchange;
-		END IF;
-		SELECT -3, 0, 0, 0, 0;
+		SELECT IF(v_id = p_id OR EXISTS (SELECT 1 FROM {p}tickets WHERE id = p_id AND queue = v_no), 2, -3), 0, 0, 0, 0;
 		LEAVE exchange;
 	END IF;
 

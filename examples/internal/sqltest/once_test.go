@@ -247,6 +247,9 @@ func TestOnceAFailureLeavesNothing(t *testing.T) {
 				}()
 				err := errtest.Received(t, "the call that fails", failed)
 				isErr(t, err, map[string]error{"an error": broken, "a result too large": once.ErrInvalid}[name])
+				if name == "an error" && err != broken {
+					t.Errorf("got %v, want the function's own error", err)
+				}
 				isErr(t, tx.Commit(), sql.ErrTxDone, "the commit afterwards")
 				stock(t, db, 100)
 				given(t, orders, db, "key", "answer", "answer", false)
