@@ -188,7 +188,8 @@ type Session interface {
 	// Await returns once the ticket is held. A ticket that does not stand (any
 	// more): ErrGone. Returning for another reason, such as the end of ctx, does
 	// not leave the queue. While it waits it causes no exchanges but those of
-	// Renew and of its own grant.
+	// Renew and of its own grant. Each session in front of it that dies causes a
+	// few more, once.
 	Await(ctx context.Context, t Ticket) (Ticket, error)
 
 	// Shrink reduces a ticket to fewer units, at least 1, without giving up its

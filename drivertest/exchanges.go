@@ -148,3 +148,48 @@ var _ = rules.Add(rule{Name: "HandOverCost", Says: []string{
 		t.Logf("%d hand-overs in front of %d waiters took %d exchanges", handOvers+1, n, used)
 	}
 })
+
+const deadInFront = "Each session in front of it that dies causes a few more, once."
+
+// The deaths in front are looked at, and not again and again. A second line, in front of which all live, shows what
+// waiting costs otherwise.
+var _ = rules.Add(rule{Name: "DeadInFront", Says: []string{deadInFront}}, func(t *trial) {
+	const dead, most = 2, 4
+	lives := t.client()
+	d, die := t.guest()
+	fronts := map[string][dead]*client{"of the living": {lives, lives}, "of the dead": {t.session(d, t.TTL), t.mortal()}}
+	lines, first := map[string][]*client{}, map[string]driver.Ticket{}
+	var beats []func()
+	for queue, front := range fronts {
+		if t.fixes() { // one that has died holds on, too
+			first[queue] = front[0].hold(t.fixed(queue, 10*limit))
+		} else {
+			first[queue] = lives.hold(t.exclusive(queue))
+		}
+		for _, c := range front {
+			c.wait(t.exclusive(queue))
+		}
+		for range 4 {
+			c := t.client()
+			tk := c.wait(t.exclusive(queue))
+			c.awaits(tk)
+			lines[queue] = append(lines[queue], c)
+			beats = append(beats, func() { c.keeps(tk) })
+		}
+	}
+	t.OK(die(), "Close")
+	var end driver.Instant
+	t.Eventually("who waits in front and has died leaves", func() bool {
+		for _, beat := range beats {
+			beat()
+		}
+		time.Sleep(t.TTL / 6)
+		if end == 0 && len(t.snapshot(lives.driver, "of the dead").Members) == 1+len(lines["of the dead"]) {
+			end = lives.driver.Now().Add(t.TTL)
+		}
+		return end > 0 && lives.driver.Now() > end
+	})
+	usual, used := spent(lines["of the living"]), spent(lines["of the dead"])
+	t.Logf("%d exchanges behind those that have died, %d behind others", used, usual)
+	t.FatalIf(used > usual+uint64(len(beats)/2*dead*most), "%d clients that wait behind %d that have died have caused %d exchanges, and %d in front of whom all live", len(beats)/2, dead, used, usual)
+})

@@ -689,6 +689,29 @@ var mutants = []struct {
 			return s.plainRenew(ctx, known)
 		},
 	}},
+	{"who waits looks again and again at those in front that have died", "DeadInFront", mutant{
+		await: func(s *brokenSession, ctx context.Context, t driver.Ticket) (driver.Ticket, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go func() {
+				for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+					q, _ := s.d.plainFollow(ctx, t.Queue, "")
+					for _, m := range q.Members {
+						s.n.mu.Lock()
+						if owner := s.n.owner[m.ID]; s.n.seen[fmt.Sprintf("closed %p", owner.d)] {
+							s.d.spend(1)
+						}
+						s.n.mu.Unlock()
+					}
+				}
+			}()
+			return s.plainAwait(ctx, t)
+		},
+		shut: func(d *broken) error {
+			d.n.once(fmt.Sprintf("closed %p", d))
+			return d.Driver.Close()
+		},
+	}},
 	{"Renew goes through the tickets one by one", "RenewInAFewExchanges IdleWaiters", mutant{
 		renew: func(s *brokenSession, ctx context.Context, known []driver.Ticket) ([]driver.Renewed, error) {
 			s.d.spend(len(known))
