@@ -151,8 +151,8 @@ var _ = rules.Add(rule{Name: "HandOverCost", Says: []string{
 
 const deadInFront = "Each session in front of it that dies causes a few more, once."
 
-// The deaths in front are looked at, and not again and again. A second line, in front of which all live, shows what
-// waiting costs otherwise.
+// A death in front is looked at, and not again and again. A second line, behind the living, has the price of waiting
+// without a death.
 var _ = rules.Add(rule{Name: "DeadInFront", Says: []string{deadInFront}}, func(t *trial) {
 	const dead, most = 2, 4
 	lives := t.client()

@@ -245,10 +245,15 @@ var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
 		c.signal(what, kept)
 	}
 
+	var ends []func()
 	for queue, hold := range map[string]time.Duration{"short": t.TTL / 2, "long": 2 * a.TTL} {
 		fixed := a.hold(t.fixed(queue, hold))
 		end := fixed.Proof.Add(hold)
 		t.okBefore(b.driver, end, b.driver.Ask(t.Ctx, queue, fixed.ID, driver.Evict), "Ask")
-		b.behind(t.exclusive(queue)).notBefore(end, "which was evicted and has a fixed end")
+		next := b.behind(t.exclusive(queue))
+		ends = append(ends, func() { next.notBefore(end, "which was evicted and has a fixed end") })
+	}
+	for _, end := range ends {
+		end()
 	}
 })
