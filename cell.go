@@ -47,13 +47,15 @@ func (v cell) retry(ctx context.Context, f func(context.Context) error) error {
 
 // request is retry for what the backend answers soon.
 func (v cell) request(ctx context.Context, f func(context.Context) error) error {
+	var err error
 	return v.repeat(ctx, func(ctx context.Context) error {
 		call := v.c.e.Call(ctx)
 		defer call.Release()
-		return f(call)
+		err = f(call)
+		return err
 	}, func(ctx context.Context, last error) error {
 		if last == nil {
-			return engine.Unanswered(ctx)
+			return engine.Unanswered(ctx, err)
 		}
 		return v.c.e.Because(ctx, last)
 	})

@@ -99,6 +99,24 @@ func TestATryWithoutAnAnswerSaysSo(t *testing.T) {
 	})
 }
 
+// A wait that ends before the backend has answered says what the driver knows of the reason.
+func TestAWaitWithoutAnAnswerSaysWhy(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		c := client(t, wrapped{memlock.New(), func(s driver.Session) driver.Session {
+			return joins{s, func() (driver.Ticket, error) {
+				time.Sleep(ttl)
+				return driver.Ticket{}, fmt.Errorf("the file is locked by process 7: %w", context.DeadlineExceeded)
+			}}
+		}})
+		short, cancel := context.WithTimeout(ctx, ttl/2)
+		defer cancel()
+		err := errOf(c.Mutex("m").Acquire(short))
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, interlock.ErrUnavailable)
+		errtest.Says(t, err, "interlock: acquire m: context deadline exceeded (the backend has not answered: the file is locked by process 7)")
+	})
+}
+
 // A lease of ExpiresAfter outlives its session. A Downgrade that finds that out says that it is of
 // another session, and loses nothing.
 func TestADowngradeOfAHoldWhoseSessionIsOver(t *testing.T) {

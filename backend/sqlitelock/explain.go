@@ -14,8 +14,8 @@ import (
 // explain says what to do about an error of SQLite, and marks those that will
 // be the same next time.
 func (f *file) explain(err error) error {
-	if err == nil || driver.IsPermanent(err) || errors.Is(err, errEmpty) {
-		return err
+	if err == nil || driver.IsPermanent(err) || errors.Is(err, errEmpty) || errors.Is(err, context.DeadlineExceeded) {
+		return err // which stuck has made, if the time was over
 	}
 	permanent := func(what string) error {
 		return driver.Permanent(fmt.Errorf("%s %s: %w", f.path, what, err))
@@ -45,11 +45,11 @@ func (f *file) stuck(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	if errors.Is(err, errCrowd) {
-		return fmt.Errorf("%s: %w", f.path, err)
-	}
 	if who := f.blockers.Names(); len(who) > 0 {
 		return fmt.Errorf("%s is locked by %s: %w", f.path, strings.Join(who, ", "), err)
+	}
+	if errors.Is(err, errCrowd) {
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	if st, e := os.Lstat(f.path + "-journal"); e == nil && st.Size() > 0 { // SQLite waits to be alone, and rolls it back
 		return fmt.Errorf("%s-journal is in the way, which is not of locks; if no other program uses the file, remove it: %w", f.path, err)

@@ -187,24 +187,28 @@ func unanswered(err, away, closed error) error {
 	if !errors.Is(err, interlock.ErrBusy) && !(errors.Is(err, interlock.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded)) && !isSilence(err) {
 		return err
 	}
-	if refused := refusal(err); refused != nil && away == nil {
-		return failed(exitUnreachable, fmt.Errorf("gave up: the backend refuses: %s", trim(refused)))
+	said := lastSaid(err)
+	if said != nil && away == nil && !errors.Is(said, context.DeadlineExceeded) {
+		return failed(exitUnreachable, fmt.Errorf("gave up: the backend refuses: %s", trim(said)))
 	}
 	if away = cmp.Or(away, closed); away != nil {
+		if said != nil && isSilence(away) {
+			away = said
+		}
 		return failed(exitUnreachable, fmt.Errorf("gave up: the backend does not answer: %s", reason(away)))
 	}
 	return err
 }
 
-// refusal is what the backend said last to an acquire that ended by its own time, nil if
-// that waited in line.
-func refusal(err error) error {
+// lastSaid is what the backend said last to an acquire that ended by its own time, or why it did not answer; nil if
+// the acquire waited in line.
+func lastSaid(err error) error {
 	var several interface{ Unwrap() []error }
 	if !errors.As(err, &several) {
 		return nil
 	}
 	for _, said := range several.Unwrap() {
-		if !errors.Is(said, interlock.ErrBusy) && !isSilence(said) && !errors.Is(said, context.DeadlineExceeded) {
+		if !errors.Is(said, interlock.ErrBusy) && !isSilence(said) && said != context.DeadlineExceeded {
 			return said
 		}
 	}

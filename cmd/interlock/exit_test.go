@@ -57,6 +57,15 @@ func TestEachErrorHasItsExitStatus(t *testing.T) {
 	}
 }
 
+// Promise: a wait that ends without an answer says what is known of the reason, and not only that there was none.
+func TestAWaitWithoutAnAnswerSaysWhy(t *testing.T) {
+	locked := fmt.Errorf("a.db is locked by process 7: %w", context.DeadlineExceeded)
+	err := unanswered(errors.Join(locked, context.DeadlineExceeded, interlock.ErrUnavailable), nil, noAnswer(lastWord))
+	if got, want := trim(err), "gave up: the backend does not answer: a.db is locked by process 7: context deadline exceeded"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
 // Promise: an error is one line.
 func TestAnErrorIsOneLine(t *testing.T) {
 	err := errors.New("interlock: failed to connect:\n\ta refuses\n\tb refuses\n")

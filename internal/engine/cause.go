@@ -78,7 +78,7 @@ func Tried(err error) error {
 // beforeRetry waits before a request is made again that has failed, or says why the call is over.
 func (e *Engine) beforeRetry(ctx context.Context, b *backoff.Backoff, failed error) error {
 	if ctx.Err() != nil {
-		return Unanswered(ctx)
+		return Unanswered(ctx, failed)
 	}
 	if b.Sleep(ctx) != nil {
 		return e.Because(ctx, Tried(failed))
@@ -96,12 +96,19 @@ func (e *Engine) away() error {
 	return e.sessErr
 }
 
-// Unanswered is because, of a request that the backend has not answered.
-func Unanswered(ctx context.Context) error {
+// Unanswered is because, of a request that the backend has not answered. The driver's error
+// may tell more than that the time ran out, such as who keeps a file locked; nil: it is not known.
+func Unanswered(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx) // whoever cancels does not ask for the reason
 	}
-	return outage(context.Cause(ctx), "the backend has not answered")
+	const said = "the backend has not answered"
+	if err != nil {
+		if why, more := strings.CutSuffix(err.Error(), ": "+context.DeadlineExceeded.Error()); more {
+			return outage(context.Cause(ctx), said+": "+oneline.Of(why), err)
+		}
+	}
+	return outage(context.Cause(ctx), said)
 }
 
 // outage is an ErrUnavailable of a call that ended for this cause. It is no driver.ErrBusy: whether others hold the

@@ -125,7 +125,7 @@ func (t *ticket) endOfWait(ctx context.Context, err, last error) error {
 	case !errors.Is(err, ctx.Err()):
 		last = err
 	case last == nil && t.sent && !stands:
-		return Unanswered(ctx)
+		return Unanswered(ctx, err)
 	case last == nil || stands:
 		_, last = t.e.Paused() // it waited in line, whatever was said before that, or had no time left to ask
 	}

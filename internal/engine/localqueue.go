@@ -262,7 +262,7 @@ func (n *localQueue) cancelWait(ctx context.Context, w *waiter, woken bool) erro
 	switch {
 	case !n.fetching: // it waits for a lease of this process
 	case n.asking != nil && n.asking.state == ticketJoining:
-		why = Unanswered(ctx)
+		why = Unanswered(ctx, nil)
 	default:
 		why = q.e.EndOfWait(ctx)
 	}
