@@ -96,7 +96,7 @@ type World struct {
 	LoseMessages func() (resume func())
 
 	// Stranger sends to the clients of sessions all that somebody can who may not change tickets: each
-	// message, for the numbers from 0 to 1000 or whatever else names a ticket, with tokens that were
+	// message, for the numbers from 0 to 100 or whatever else names a ticket, with tokens that were
 	// not given. The last token that was given is said.
 	Stranger func(to []*driver.Opened, last uint64)
 

@@ -361,12 +361,14 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 			continue
 		}
 		t.Allow(0)
+		skip := []string{"Open", "Watch", "Await", "Raise"}
 		for _, tk := range []driver.Ticket{held, waiting} {
 			for what, call := range everyCall(c.driver, c, tk, nowait(t.exclusive(name)), set(name, 1, "w")) {
-				if what != "Open" && what != "Watch" && what != "Await" && what != "Raise" {
+				if !slices.Contains(skip, what) {
 					brief(damage.What+": "+what, call)
 				}
 			}
+			skip = append(skip, "Load", "Swap", "Follow", "Queues", "Cells", "Join") // are the same for each ticket
 		}
 		soon, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
 		_, _ = b.Await(soon, waiting)

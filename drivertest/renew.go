@@ -1,6 +1,8 @@
 package drivertest
 
 import (
+	"cmp"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -177,54 +179,62 @@ const recentSays = "Proofs are recent while the backend answers: none is older t
 // A healthy lease has always time left, whatever part of the TTL a proof costs.
 var _ = rules.Add(rule{Name: "RecentProofs", Long: true, Says: []string{recentSays}}, func(t *trial) {
 	a, front := t.mortal(), t.client()
-	beats := func(how string, tk driver.Ticket, last driver.Instant) {
-		ttl := a.TTL
-		held := a.lease(tk)
-		counted, old, oldest := 0, 0, time.Duration(0)
-		slow := false // this machine, or the last answer
-		beside := front.lookout(ttl / 20)
-		defer beside.stop()
-		for stop := last.Add(5 * ttl); last < stop; {
-			due := max(min(last.Add(ttl/3), held.proof.Add(2*ttl/5)), last.Add(ttl/12))
-			time.Sleep(due.Sub(a.driver.Now()))
-			age := due.Sub(held.proof)
-			last = a.driver.Now()
-			held.renewFor(0, nil)
-			wasSlow := slow
-			if slow = a.driver.Now().Sub(due) > ttl/20; slow || wasSlow {
-				continue
-			}
-			counted++
-			if oldest = max(oldest, age); age > ttl/2 {
-				old++ // what the driver does beside the renewals can be late here, too
-			}
-		}
-		if counted < 5 {
-			t.Slow("this machine or the backend was slow")
-		}
-		if old > counted/5 {
-			beside.wasQuick()
-			t.Fatalf("%s: at %d of %d renewals the proof was older than half of the TTL, at one %.2f of it", how, old, counted, float64(oldest)/float64(ttl))
-		}
-		t.Logf("%s: %d renewals, the oldest proof was %.2f of the TTL old", how, counted, float64(oldest)/float64(ttl))
-		a.leave(tk)
-	}
-	now := a.driver.Now()
-	beats("after a Join", a.hold(t.exclusive("q")), now)
-
-	t.Allow(0)
+	ttl := a.TTL
 	first := front.hold(t.exclusive("r"))
 	waiting := a.leaseOfWaiting(t.exclusive("r"))
-	waiting.renewFor(a.TTL, nil)
+	waiting.renewFor(ttl, nil)
 	front.leave(first)
-	got, err := a.Await(t.Ctx, waiting.ticket)
+	granted, err := a.Await(t.Ctx, waiting.ticket)
 	t.okBefore(a.driver, waiting.end(), err, "Await")
-	t.Allow(0)
-	waiting.ticket = got
-	now = a.driver.Now()
+	waiting.ticket = granted
+	began := a.driver.Now()
 	waiting.renewFor(0, nil) // whoever needs more time than a grant leaves renews at once
-	got.Proof = waiting.proof
-	beats("after a grant", got, now)
+	t.Allow(0)
+
+	type kept struct {
+		*lease
+		how          string
+		last         driver.Instant // renewal
+		slow         bool           // this machine, or the last answer
+		counted, old int
+		oldest       time.Duration
+	}
+	b := t.mortal()
+	both := []*kept{
+		{lease: waiting, how: "after a grant", last: began},
+		{lease: b.lease(b.hold(t.exclusive("q"))), how: "after a Join", last: b.opened},
+	}
+	due := func(k *kept) driver.Instant {
+		return max(min(k.last.Add(ttl/3), k.proof.Add(2*ttl/5)), k.last.Add(ttl/12))
+	}
+	beside := front.lookout(ttl / 20)
+	defer beside.stop()
+	for stop := b.opened.Add(5 * ttl); min(both[0].last, both[1].last) < stop; {
+		k := slices.MinFunc(both, func(a, b *kept) int { return cmp.Compare(due(a), due(b)) })
+		at := due(k)
+		time.Sleep(at.Sub(k.driver.Now()))
+		age := at.Sub(k.proof)
+		k.last = k.driver.Now()
+		k.renewFor(0, nil)
+		wasSlow := k.slow
+		if k.slow = k.driver.Now().Sub(at) > ttl/20; k.slow || wasSlow {
+			continue
+		}
+		k.counted++
+		if k.oldest = max(k.oldest, age); age > ttl/2 {
+			k.old++ // what the driver does beside the renewals can be late here, too
+		}
+	}
+	for _, k := range both {
+		if k.counted < 5 {
+			t.Slow("this machine or the backend was slow")
+		}
+		if k.old > k.counted/5 {
+			beside.wasQuick()
+			t.Fatalf("%s: at %d of %d renewals the proof was older than half of the TTL, at one %.2f of it", k.how, k.old, k.counted, float64(k.oldest)/float64(ttl))
+		}
+		t.Logf("%s: %d renewals, the oldest proof was %.2f of the TTL old", k.how, k.counted, float64(k.oldest)/float64(ttl))
+	}
 })
 
 var _ = rules.Add(rule{Name: "RenewByAnotherSession", Says: []string{

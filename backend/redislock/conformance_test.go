@@ -104,7 +104,7 @@ func worlds(servers []*redistest.Server, url string, o rueidis.ClientOption) fun
 			LoseMessages: via.loseMessages,
 			Stranger: func(to []*driver.Opened, last uint64) {
 				for _, session := range to {
-					for n := range 1001 {
+					for n := range 101 {
 						publish(t, servers[0], session, forged(fmt.Sprint(n), last)...)
 					}
 				}

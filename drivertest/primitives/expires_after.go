@@ -46,7 +46,7 @@ var _ = rules.Add(rule{Name: "Extension", Says: []string{
 	}
 	sooner := t.acquire(a.Mutex("sooner", interlock.ExpiresAfter(10*limit)))
 	next := t.queued(b, 1, b.Mutex("sooner"))
-	t.OK(sooner.Extend(t.Ctx, short), "Extend to an earlier end")
+	t.OK(sooner.Extend(t.Ctx, t.TTL), "Extend to an earlier end")
 	t.release(t.get(next, "the next holder is served at the earlier end"))
 	t.Is(sooner.Release(), interlock.ErrLost, "release after the earlier end")
 

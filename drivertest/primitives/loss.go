@@ -268,29 +268,36 @@ var _ = rules.Add(rule{Name: "ShortOutage", Exact: true, Says: []string{
 	if t.Simulated || t.world.Via == nil {
 		t.Skip("there is no network between the clients and the backend")
 	}
-	n := &suite.Network{TB: t}
-	d, err := t.world.Via(t.Ctx, n.At)
-	t.OK(err, "open a driver")
-	a := t.over(d, 4*t.TTL)
-	ttl := a.TTL()
-	leases := []*interlock.Lease{t.acquire(a.Mutex("m")), t.acquire(a.RWMutex("rw").Reader())}
 	var slowest pulse
 	defer slowest.feel(t, t.client())()
+	var clients []*interlock.Client
+	var networks []*suite.Network
+	var leases []*interlock.Lease
+	for _, o := range outages {
+		n := &suite.Network{TB: t}
+		d, err := t.world.Via(t.Ctx, n.At)
+		t.OK(err, "open a driver")
+		a := t.over(d, 4*t.TTL)
+		clients, networks = append(clients, a), append(networks, n)
+		leases = append(leases, t.acquire(a.Mutex(o.name)), t.acquire(a.RWMutex("rw").Reader()))
+	}
+	ttl := clients[0].TTL()
 	t.Allow(20 * ttl)
-	for i, o := range outages {
+	t.Parallel(len(outages), func(i int) error {
 		time.Sleep(ttl + ttl/3*time.Duration(i)/time.Duration(len(outages)))
-		n.Each(o.begin)
+		networks[i].Each(outages[i].begin)
 		time.Sleep(ttl * 2 / 5)
-		n.Each(o.end)
+		networks[i].Each(outages[i].end)
 		time.Sleep(ttl * 3 / 5)
-		for _, l := range leases {
-			if err := l.Err(); err == nil {
-				continue
-			} else if felt := slowest.load(); felt > ttl/20 {
-				t.Slow("an exchange took %v, and a lease was lost: %v", felt, err)
-			} else {
-				t.Fatalf("%s for two fifths of the TTL: %v", o.name, err)
-			}
+		return nil
+	})
+	for i, l := range leases {
+		if err := l.Err(); err == nil {
+			continue
+		} else if felt := slowest.load(); felt > ttl/20 {
+			t.Slow("an exchange took %v, and a lease was lost: %v", felt, err)
+		} else {
+			t.Fatalf("%s for two fifths of the TTL: %v", outages[i/2].name, err)
 		}
 	}
 	t.release(leases...)
