@@ -34,7 +34,7 @@ func (c *Client) Adopt(ctx context.Context, name, id string) (*Lease, error) {
 func (c *Client) adopt(ctx context.Context, v cell, id string, token uint64) (*Lease, error) {
 	if r, known := c.e.Fixed(v.key, id); known {
 		lease := c.lock(r.Kind, v.name, r.Units, r.Capacity, nil).newLease(ctx, true)
-		return lease, c.e.Adopt(&lease.part, id)
+		return lease, c.e.Adopt(&lease.held, id)
 	}
 	q, err := c.look(ctx, v.name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Client) adopt(ctx context.Context, v cell, id string, token uint64) (*L
 		if m.ID == id && m.Held && m.Fixed {
 			lease := c.lock(q.Kind, v.name, m.Units, q.Capacity, nil).newLease(ctx, true)
 			m.Token = cmp.Or(token, m.Token)
-			err := c.e.AdoptMember(ctx, &lease.part, m, q.Read)
+			err := c.e.AdoptMember(ctx, &lease.held, m, q.Read)
 			if errors.Is(err, engine.ErrTaken) { // somebody adopts it just now
 				return c.adopt(ctx, v, id, token)
 			}

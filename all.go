@@ -139,12 +139,12 @@ func (l *Lock) acquireAll(ctx context.Context, try bool) (*Lease, error) {
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(l.parts[i].cfg.Queue, l.parts[j].cfg.Queue) })
 	var b backoff.Backoff
 	for {
-		w := l.newAttempt()
-		err := w.acquire(ctx, order, try)
+		lease := l.leaseOfParts()
+		err := lease.acquireParts(ctx, order, try)
 		var crossed *crossing
 		switch {
 		case err == nil:
-			return &Lease{lock: l, all: w.Whole}, nil
+			return lease, nil
 		case errors.As(err, &crossed):
 			at := slices.Index(order, crossed.part)
 			order = slices.Insert(slices.Delete(order, at, at+1), crossed.before, crossed.part)
@@ -170,44 +170,41 @@ type crossing struct{ part, before int } // an index of the parts, and of the or
 
 func (*crossing) Error() string { return "crossing" }
 
-// attempt is one to acquire all parts.
-type attempt struct {
-	*engine.Whole
-	lock *Lock
+// leaseOfParts makes a lease without parts, which an attempt adds.
+func (l *Lock) leaseOfParts() *Lease {
+	lease := &Lease{lock: l}
+	lease.held.InitParts(len(l.parts))
+	return lease
 }
 
-func (l *Lock) newAttempt() attempt { return attempt{engine.NewWhole(len(l.parts)), l} }
-
-// acquire gives everything back unless it succeeds.
-func (w attempt) acquire(ctx context.Context, order []int, try bool) (err error) {
+// acquireParts gives everything back unless it succeeds.
+func (l *Lease) acquireParts(ctx context.Context, order []int, try bool) (err error) {
 	held := false
 	defer func() { // also of a panic, such as one of the log
 		if !held {
-			w.giveBack(ctx, try)
+			l.giveBack(ctx, try)
 		}
 	}()
 	step, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b := &engine.Binding{Ended: cancel}
-	if err := w.Bind(b); err != nil {
-		return err
+	_ = l.held.Bind(b) // it has no parts that could have ended
+	defer l.held.Unbind(b)
+	if err = l.enterParts(step, order); err == nil {
+		l.tryTogether(step, order, try)
+		err = l.acquireOthers(step, order, try)
 	}
-	defer w.Unbind(b)
-	if err = w.enterParts(step, order); err == nil {
-		w.tryTogether(step, order, try)
-		err = w.acquireParts(step, order, try)
-	}
-	switch closed := w.Closed(); {
+	switch closed := l.held.Closed(); {
 	case closed != nil:
 		return closed
-	case w.Err() != nil:
+	case l.held.Err() != nil:
 		return errPartLost
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	held = w.Begin()
+	held = l.held.Begin()
 	if !held {
 		return errPartLost
 	}
@@ -215,9 +212,9 @@ func (w attempt) acquire(ctx context.Context, order []int, try bool) (err error)
 }
 
 // enterParts has those parts that the context holds, and finds what is refused without waiting.
-func (w attempt) enterParts(ctx context.Context, order []int) error {
+func (l *Lease) enterParts(ctx context.Context, order []int) error {
 	for _, i := range order {
-		p := w.lock.parts[i].newLease(ctx, true)
+		p := l.lock.parts[i].newLease(ctx, true)
 		nested, err := p.enterOpen(ctx)
 		if err != nil {
 			err = failed("acquire", p.Name(), err)
@@ -225,7 +222,7 @@ func (w attempt) enterParts(ctx context.Context, order []int) error {
 			return ofPart(p.Name(), err)
 		}
 		if nested {
-			w.Add(i, &p.part)
+			l.held.Add(i, &p.held)
 		}
 	}
 	return nil
@@ -234,8 +231,8 @@ func (w attempt) enterParts(ctx context.Context, order []int) error {
 // tryTogether tries the others at the same time, so that locks that are free take one round trip,
 // however many they are. Nobody may wait for a part while it holds a later one: those behind the first
 // that is not free are given back, unless all are about to be.
-func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
-	parts := w.lock.parts
+func (l *Lease) tryTogether(ctx context.Context, order []int, try bool) {
+	parts := l.lock.parts
 	for at, i := range order[1:] {
 		if parts[order[at]].cfg.Queue == parts[i].cfg.Queue {
 			return // of one name: see crossing
@@ -245,7 +242,7 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	began := time.Now()
 	var tries sync.WaitGroup
 	for _, i := range order {
-		if w.Part(i) == nil {
+		if l.held.Part(i) == nil {
 			tries.Go(func() {
 				lease := parts[i].newLease(ctx, true)
 				if _, err := lease.get(ctx, true); err == nil {
@@ -256,19 +253,19 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	}
 	tries.Wait()
 	took := time.Since(began)
-	early := w.lock.newAttempt()
+	early := l.lock.leaseOfParts()
 	defer func() { // also if the log panics
-		if len(early.Parts()) > 0 {
+		if len(early.held.Parts()) > 0 {
 			early.giveBack(ctx, true)
 		}
 	}()
 	for at, i := range order {
 		switch s := leases[i]; {
 		case s == nil:
-		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return w.Part(j) == nil }):
-			w.Add(i, &s.part)
+		case try || !slices.ContainsFunc(order[:at], func(j int) bool { return l.held.Part(j) == nil }):
+			l.held.Add(i, &s.held)
 		default:
-			early.Add(i, &s.part)
+			early.held.Add(i, &s.held)
 		}
 	}
 	for _, i := range order {
@@ -279,18 +276,18 @@ func (w attempt) tryTogether(ctx context.Context, order []int, try bool) {
 	}
 }
 
-// acquireParts acquires those that are not held yet, one after the other.
-func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error {
-	for _, p := range w.Parts() {
+// acquireOthers acquires those that are not held yet, one after the other.
+func (l *Lease) acquireOthers(ctx context.Context, order []int, try bool) error {
+	for _, p := range l.held.Parts() {
 		ctx = leaseOf(p).carry(ctx) // who waits for a part holds those before it
 	}
 	for at, i := range order {
-		if w.Part(i) != nil {
+		if l.held.Part(i) != nil {
 			continue
 		}
-		p := w.lock.parts[i]
+		p := l.lock.parts[i]
 		first := at // of those that have its name
-		for first > 0 && w.lock.parts[order[first-1]].cfg.Queue == p.cfg.Queue {
+		for first > 0 && l.lock.parts[order[first-1]].cfg.Queue == p.cfg.Queue {
 			first--
 		}
 		acquire := p.Acquire
@@ -300,11 +297,11 @@ func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error 
 		lease, err := acquire(ctx)
 		switch {
 		case err == nil:
-			w.Add(i, &lease.part)
+			l.held.Add(i, &lease.held)
 			ctx = lease.carry(ctx)
 			continue
 		case first == at || !errors.Is(err, ErrBusy):
-		case w.isOneOf(ctx, p, order[first:at]):
+		case l.isOneOf(ctx, p, order[first:at]):
 			err = driver.Invalid(errors.New("two clients reach this lock: name it once"))
 		case !try:
 			return &crossing{i, first}
@@ -316,7 +313,7 @@ func (w attempt) acquireParts(ctx context.Context, order []int, try bool) error 
 
 // isOneOf reports whether a lock is one of those that are held through other clients: then its
 // queue has their tickets.
-func (w attempt) isOneOf(ctx context.Context, p *Lock, held []int) bool {
+func (l *Lease) isOneOf(ctx context.Context, p *Lock, held []int) bool {
 	call := p.c.e.Call(ctx)
 	defer call.Release()
 	q, err := p.c.look(call, p.cfg.Name)
@@ -324,21 +321,21 @@ func (w attempt) isOneOf(ctx context.Context, p *Lock, held []int) bool {
 		return false // it is found out at another attempt
 	}
 	return slices.ContainsFunc(q.Members, func(m driver.Member) bool {
-		return slices.ContainsFunc(held, func(i int) bool { return w.Part(i).Ticket() == m.ID })
+		return slices.ContainsFunc(held, func(i int) bool { return l.held.Part(i).Ticket() == m.ID })
 	})
 }
 
 // giveBack releases the parts of an attempt that came to nothing. As one that gives up a wait it
 // waits until they have left, but not for long after the end of ctx.
-func (w attempt) giveBack(ctx context.Context, try bool) {
-	w.End(ErrReleased)
-	left := w.ReleaseParts(func(_ int, s *engine.Lease) {
+func (l *Lease) giveBack(ctx context.Context, try bool) {
+	l.held.End(ErrReleased)
+	left := l.held.ReleaseParts(func(_ int, s *engine.Lease) {
 		s.SkipAtLeast()
 		_ = s.Release(!s.Inherited()) // what it was told of the last holder is for the next one to hear
 	})
 	var limit <-chan time.Time
 	if try {
-		limit = time.After(w.longestCall())
+		limit = time.After(l.longestCall())
 	}
 	select {
 	case <-left:
@@ -354,8 +351,8 @@ func (w attempt) giveBack(ctx context.Context, try bool) {
 }
 
 // longestCall is the longest time that one exchange with a backend takes.
-func (w attempt) longestCall() (longest time.Duration) {
-	for _, p := range w.lock.parts {
+func (l *Lease) longestCall() (longest time.Duration) {
+	for _, p := range l.lock.parts {
 		longest = max(longest, p.c.e.CallLimit())
 	}
 	return longest
@@ -366,7 +363,7 @@ func (l *Lease) holds(lock *Lock) bool {
 	return l.Err() == nil && !slices.ContainsFunc(lock.parts, func(p *Lock) bool {
 		return !slices.ContainsFunc(l.Parts(), func(o *Lease) bool {
 			q := o.lock
-			return q.c == p.c && q.cfg.Queue == p.cfg.Queue && q.cfg.Kind == p.cfg.Kind && o.part.Units() >= p.cfg.Units
+			return q.c == p.c && q.cfg.Queue == p.cfg.Queue && q.cfg.Kind == p.cfg.Kind && o.held.Units() >= p.cfg.Units
 		})
 	})
 }

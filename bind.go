@@ -13,11 +13,11 @@ import (
 func (l *Lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(l.carry(ctx))
 	b := &engine.Binding{Work: true, Ended: func(why error) { cancel(l.fail("hold", why)) }}
-	if err := l.held().Bind(b); err != nil {
+	if err := l.held.Bind(b); err != nil {
 		cancel(l.fail("hold", err))
 	}
 	return ctx, func() {
-		l.held().Unbind(b)
+		l.held.Unbind(b)
 		cancel(context.Canceled)
 	}
 }

@@ -18,8 +18,8 @@ type heldLeases struct {
 
 // carry adds the lease to a context, behind its parts, so that each of them is found as if it were acquired alone.
 func (l *Lease) carry(ctx context.Context) context.Context {
-	if l.all != nil {
-		for _, p := range l.parts() {
+	if l.isAll() {
+		for _, p := range l.held.Parts() {
 			ctx = leaseOf(p).carry(ctx)
 		}
 	}
@@ -51,7 +51,7 @@ func carried(ctx context.Context) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {
 		h, _ := ctx.Value(heldKey{}).(*heldLeases)
 		for ; h != nil; h = h.outer {
-			if h.lease.all == nil && !yield(h.lease) { // parts of All are carried beside it
+			if !h.lease.isAll() && !yield(h.lease) { // parts of All are carried beside it
 				return
 			}
 		}
@@ -100,7 +100,7 @@ func (c *Client) Leases(name string) (leases []*Lease) {
 func (l *Lock) allHeld(ctx context.Context) (*Lease, bool) {
 	h, _ := ctx.Value(heldKey{}).(*heldLeases)
 	for ; h != nil; h = h.outer {
-		if h.lease.all != nil && h.lease.holds(l) {
+		if h.lease.isAll() && h.lease.holds(l) {
 			return h.lease, true
 		}
 	}
@@ -152,11 +152,11 @@ func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
 		case want.Kind == driver.Mutex || want.Kind == driver.RWMutex || want.Kind == driver.Election:
 			return false, ErrDeadlock
 		}
-		if slices.ContainsFunc(seen, func(s *Lease) bool { return s.part.Beside(&lease.part) }) {
+		if slices.ContainsFunc(seen, func(s *Lease) bool { return s.held.Beside(&lease.held) }) {
 			continue
 		}
 		seen = append(seen, lease)
-		if units += has; units > max(want.Capacity, lease.part.Capacity()) {
+		if units += has; units > max(want.Capacity, lease.held.Capacity()) {
 			return false, ErrDeadlock
 		}
 	}
@@ -166,11 +166,11 @@ func (l *Lease) enter(ctx context.Context) (nested bool, err error) {
 // nestIn makes it another lease of the grant of outer. Events of both have one ID.
 func (l *Lease) nestIn(outer *Lease) (ok bool, has int64) {
 	if l.span == nil {
-		return outer.part.Nest(&l.part)
+		return outer.held.Nest(&l.held)
 	}
 	own := l.span.id
 	l.span.id = outer.span.id
-	if ok, has = outer.part.Nest(&l.part); !ok {
+	if ok, has = outer.held.Nest(&l.held); !ok {
 		l.span.id = own
 	}
 	return ok, has

@@ -185,7 +185,7 @@ func keepsOut(ctx context.Context) bool {
 	}
 	holds := len(parentjob.Tickets(ctx)) > 0
 	for s := range carried(ctx) {
-		if s.part.Fixed() && s.Err() == nil {
+		if s.held.Fixed() && s.Err() == nil {
 			return false
 		}
 		holds = true
@@ -197,8 +197,8 @@ func keepsOut(ctx context.Context) bool {
 // that has ended is not among them when anybody else can have the lock.
 func stillHeld(ctx context.Context) (tickets []string) {
 	for s := range carried(ctx) {
-		if s.Err() == nil && !slices.Contains(tickets, s.part.Ticket()) {
-			tickets = append(tickets, s.part.Ticket())
+		if s.Err() == nil && !slices.Contains(tickets, s.held.Ticket()) {
+			tickets = append(tickets, s.held.Ticket())
 		}
 	}
 	return append(tickets, parentjob.Tickets(ctx)...)

@@ -16,7 +16,7 @@ import (
 // lease of [All] the parts that are writers' sides become readers' sides, and the others stay.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	found := false
-	for _, p := range l.parts() {
+	for _, p := range l.held.Parts() {
 		if leaseOf(p).lock.cfg.Kind != driver.RWMutex {
 			continue
 		}

@@ -179,7 +179,7 @@ func (e *Election) leaseIn(l *Lease) *engine.Lease {
 	if l == nil {
 		return nil
 	}
-	for _, p := range l.parts() {
+	for _, p := range l.held.Parts() {
 		if o := leaseOf(p).lock; o.c == e.c && o.cfg.Kind == driver.Election && o.cfg.Name == e.name {
 			return p
 		}

@@ -14,7 +14,7 @@ import (
 // ends; when it is not known which of the two ends holds, the lease ends at the earlier. All parts of
 // a lease of [All] are extended; if that fails for one, those after it have the ends of before.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
-	for _, p := range l.parts() {
+	for _, p := range l.held.Parts() {
 		switch {
 		case !p.Fixed():
 			return l.failPart("extend", p, errNotFixed)
@@ -22,7 +22,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 			return l.failPart("extend", p, driver.Invalid(fmt.Errorf("the time %v is not more than 0 and at most %v", d, maxTime)))
 		}
 	}
-	for _, p := range l.parts() {
+	for _, p := range l.held.Parts() {
 		if err := p.Extend(ctx, d); err != nil {
 			return l.failPart("extend", p, err)
 		}

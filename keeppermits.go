@@ -12,10 +12,10 @@ import (
 // that [Lease.KeepPermits] has left. It is 0 for any other lock, and for the lease of [All], whose parts have
 // permits.
 func (l *Lease) Permits() int64 {
-	if l.all != nil || l.lock.cfg.Kind != driver.Semaphore {
+	if l.isAll() || l.lock.cfg.Kind != driver.Semaphore {
 		return 0
 	}
-	return l.part.Units()
+	return l.held.Units()
 }
 
 // KeepPermits gives back a part of a semaphore's permits: the lease keeps so many, and waiters who fit now are
@@ -34,8 +34,8 @@ func (l *Lease) KeepPermits(ctx context.Context, permits int64) error {
 }
 
 func (l *Lease) keepPermits(ctx context.Context, permits int64) error {
-	switch p := &l.part; {
-	case l.all != nil:
+	switch p := &l.held; {
+	case l.isAll():
 		return driver.Invalid(errors.New("the parts of All have permits, each of which gives back its own (see Lease.Parts)"))
 	case l.lock.cfg.Kind != driver.Semaphore:
 		return driver.Invalid(fmt.Errorf("only a semaphore has permits to give back, not this %s", l.lock.cfg.Kind))

@@ -1,7 +1,6 @@
 package interlock
 
 import (
-	"math"
 	"os"
 	"slices"
 	"time"
@@ -19,46 +18,23 @@ import (
 // each lock.
 type Lease struct {
 	lock *Lock
-	part engine.Lease  // of one lock
-	all  *engine.Whole // of All; else nil
-	span *span         // for events; nil without observers
+	held engine.Lease
+	span *span // for events; nil without observers
 }
 
-// parts are the leases that it consists of, in the order of the arguments of All.
-func (l *Lease) parts() []*engine.Lease {
-	if l.all != nil {
-		return l.all.Parts()
-	}
-	return []*engine.Lease{&l.part}
-}
-
-// held is what the lease of one lock has in common with the lease of several.
-type held interface {
-	Bind(b *engine.Binding) error
-	Unbind(b *engine.Binding)
-	Err() error
-	Done() <-chan struct{}
-	Revoked() <-chan struct{}
-	Release(clean bool) error
-}
-
-func (l *Lease) held() held {
-	if l.all != nil {
-		return l.all
-	}
-	return &l.part
-}
+// isAll reports whether it is the lease of All.
+func (l *Lease) isAll() bool { return l.lock.parts != nil }
 
 // leaseOf is the lease that has a part.
 func leaseOf(p *engine.Lease) *Lease { return p.Holder().(holding).Lease }
 
-func (l *Lease) any(is func(*engine.Lease) bool) bool { return slices.ContainsFunc(l.parts(), is) }
+func (l *Lease) any(is func(*engine.Lease) bool) bool { return slices.ContainsFunc(l.held.Parts(), is) }
 
 func (l *Lease) fail(op string, err error) error { return failed(op, l.Name(), err) }
 
 // failPart is the error of an operation on a part, with its name if there are several.
 func (l *Lease) failPart(op string, p *engine.Lease, err error) error {
-	if l.all != nil {
+	if l.isAll() {
 		err = ofPart(leaseOf(p).Name(), err)
 	}
 	return l.fail(op, err)
@@ -68,7 +44,7 @@ func (l *Lease) failPart(op string, p *engine.Lease, err error) error {
 // lock once. Of any other lease it is the lease itself. A part may be extended; a part that is
 // released ends the whole lease.
 func (l *Lease) Parts() (parts []*Lease) {
-	for _, p := range l.parts() {
+	for _, p := range l.held.Parts() {
 		parts = append(parts, leaseOf(p))
 	}
 	return parts
@@ -77,10 +53,10 @@ func (l *Lease) Parts() (parts []*Lease) {
 // ID names this grant, for Adopt, Evict and Revoke. It is empty for the lease of [All], whose parts
 // have IDs. It has the token, which Adopt takes from it.
 func (l *Lease) ID() string {
-	if l.all != nil {
+	if l.isAll() {
 		return ""
 	}
-	return l.part.ID()
+	return l.held.ID()
 }
 
 // Token is the fencing token: 0 < t < 1<<63. For exclusive leases of one name
@@ -88,19 +64,19 @@ func (l *Lease) ID() string {
 // refuse the late write of an old holder. Tokens of shared leases cannot be
 // compared. It is 0 for the lease of [All], whose parts have tokens.
 func (l *Lease) Token() uint64 {
-	if l.all != nil {
+	if l.isAll() {
 		return 0
 	}
-	return l.part.Token()
+	return l.held.Token()
 }
 
 // BackendToken is the number that other programs on the same backend see, such
 // as a revision or a zxid. Grants within one process share it. It is 0 for the lease of [All].
 func (l *Lease) BackendToken() uint64 {
-	if l.all != nil {
+	if l.isAll() {
 		return 0
 	}
-	return l.part.BackendToken()
+	return l.held.BackendToken()
 }
 
 // Exclusive reports whether nobody else can hold any part of the lock: a
@@ -115,27 +91,11 @@ func (l *Lease) Name() string { return l.lock.Name() }
 
 // Deadline is when the lease is lost unless it is renewed before. It moves
 // with every renewal. That of [All] is the earliest of its parts.
-func (l *Lease) Deadline() time.Time {
-	return time.Now().Add(l.left())
-}
-
-// left is the time to the earliest deadline of the parts.
-func (l *Lease) left() time.Duration {
-	least := time.Duration(math.MaxInt64)
-	for _, p := range l.parts() {
-		least = min(least, p.Left())
-	}
-	return least
-}
+func (l *Lease) Deadline() time.Time { return time.Now().Add(l.held.Left()) }
 
 // Remaining is the time to the deadline by the steady clock that decides; 0 if
 // the lease is over.
-func (l *Lease) Remaining() time.Duration {
-	if l.Err() != nil {
-		return 0
-	}
-	return max(0, l.left())
-}
+func (l *Lease) Remaining() time.Duration { return l.held.Remaining() }
 
 // InDoubt reports that the last renewal failed: the lease is lost at its
 // deadline unless one succeeds. Careful work pauses.
@@ -144,13 +104,13 @@ func (l *Lease) InDoubt() bool {
 }
 
 // Done is closed when the lease is lost or released.
-func (l *Lease) Done() <-chan struct{} { return l.held().Done() }
+func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 
 // Err is nil while the lease is held, then it wraps ErrLost and says what happened, or is
 // ErrReleased. A Release that finds the lock lost makes that of it too. After Close it is
 // ErrReleased, or ErrClosed for a lease of ExpiresAfter, which stays. When a part of a lease of [All] has
 // ended alone, it wraps ErrLost and names the part.
-func (l *Lease) Err() error { return l.held().Err() }
+func (l *Lease) Err() error { return l.held.Err() }
 
 // Inherited reports that the last exclusive holder died, or left its work
 // unfinished: what the lock protects may be half changed. It is known with the
@@ -161,7 +121,7 @@ func (l *Lease) Inherited() bool {
 
 // Revoked is closed when somebody asks for the lock (see [Admin.Revoke]). It
 // is a request: the lease stays until it is released.
-func (l *Lease) Revoked() <-chan struct{} { return l.held().Revoked() }
+func (l *Lease) Revoked() <-chan struct{} { return l.held.Revoked() }
 
 // Liveness returns the open files whose last close, in whatever process, ends
 // the lease's session: a child process that inherits them keeps the lock of a
@@ -169,7 +129,7 @@ func (l *Lease) Revoked() <-chan struct{} { return l.held().Revoked() }
 // none.
 func (l *Lease) Liveness() []*os.File {
 	var files []*os.File // each session's once
-	for _, p := range l.parts() {
+	for _, p := range l.held.Parts() {
 		for _, f := range p.Liveness() {
 			if !slices.Contains(files, f) {
 				files = append(files, f)
@@ -192,4 +152,4 @@ func (l *Lease) Release() error { return l.release(true) }
 // abort is Release for work that may be half done: the next holder is told.
 func (l *Lease) abort() error { return l.release(false) }
 
-func (l *Lease) release(clean bool) error { return l.fail("release", l.held().Release(clean)) }
+func (l *Lease) release(clean bool) error { return l.fail("release", l.held.Release(clean)) }

@@ -145,7 +145,7 @@ func (l *Lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 // newLease makes a lease of the lock that is not held yet.
 func (l *Lock) newLease(ctx context.Context, try bool) *Lease {
 	lease := &Lease{lock: l, span: l.newSpan(ctx, try)}
-	lease.part.Init(holding{lease}, &l.cfg.Request)
+	lease.held.Init(holding{lease}, &l.cfg.Request)
 	return lease
 }
 
@@ -154,7 +154,7 @@ func (l *Lease) get(ctx context.Context, try bool) (how EventKind, err error) {
 	if nested, err := l.enterOpen(ctx); nested || err != nil {
 		return "", err
 	}
-	if handed, err := l.lock.c.e.Acquire(ctx, &l.part, try); handed || err != nil {
+	if handed, err := l.lock.c.e.Acquire(ctx, &l.held, try); handed || err != nil {
 		return EventHandedOver, err
 	}
 	return EventAcquired, nil
@@ -176,14 +176,14 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 }
 
 func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
-	for i, p := range l.parts() {
+	for i, p := range l.held.Parts() {
 		if err := p.EnterBody(); err != nil {
 			l.leaveBodies(i)
 			_ = l.Release()
 			return l.fail("acquire", err)
 		}
 	}
-	defer l.leaveBodies(len(l.parts()))
+	defer l.leaveBodies(len(l.held.Parts()))
 	ctx, cancel := l.Bind(ctx)
 	defer cancel()
 	defer func() { _ = l.abort() }() // does nothing unless f panics
@@ -200,7 +200,7 @@ func (l *Lease) do(ctx context.Context, f func(context.Context) error) error {
 
 // leaveBodies notes for the first n parts that the function of Do has returned.
 func (l *Lease) leaveBodies(n int) {
-	for _, p := range l.parts()[:n] {
+	for _, p := range l.held.Parts()[:n] {
 		p.LeaveBody()
 	}
 }

@@ -132,7 +132,7 @@ func (h holding) emit(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Token, e.Units = h.part.Token(), h.part.Units()
+	e.Token, e.Units = h.held.Token(), h.held.Units()
 	s.mu.Lock()
 	has := s.has
 	if !has {

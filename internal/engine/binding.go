@@ -1,9 +1,75 @@
 package engine
 
+// ending is how a lease ends, and what its holder is told. The mutex of the lease guards it.
+type ending struct {
+	why     error         // nil: it has not ended
+	done    chan struct{} // made when it is waited for
+	revoked chan struct{} // made when it is waited for
+	asked   bool          // another asks for the lock
+	bound   bindings
+}
+
+// closedChan serves all leases that were over when their channel was asked for.
+var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// end ends the lease with err, and its bound contexts.
+func (l *Lease) end(why error) {
+	l.why = why
+	if l.done != nil {
+		close(l.done)
+	}
+	l.endBound(why)
+}
+
+// endBound ends the contexts that are bound to the lease.
+func (l *Lease) endBound(why error) {
+	if first := l.bound.takeAll(); first != nil {
+		l.guard().afterUnlock(func() { first.end(why) })
+	}
+}
+
+// ended is closed when the lease has ended.
+func (f *ending) ended() <-chan struct{} {
+	if f.done == nil {
+		if f.why != nil {
+			return closedChan
+		}
+		f.done = make(chan struct{})
+	}
+	return f.done
+}
+
+// askedFor is closed when another asks for the lock.
+func (f *ending) askedFor() <-chan struct{} {
+	if f.revoked == nil {
+		if f.asked {
+			return closedChan
+		}
+		f.revoked = make(chan struct{})
+	}
+	return f.revoked
+}
+
+// ask notes that another asks for the lock, and tells all who want to know.
+func (l *Lease) ask() {
+	if l.asked {
+		return
+	}
+	l.asked = true
+	for b := l.bound.first; b != nil; b = b.next {
+		if b.Asked != nil {
+			l.guard().afterUnlock(b.Asked)
+		}
+	}
+	if l.revoked != nil {
+		close(l.revoked)
+	}
+}
+
 // Binding is a context that ends with a lease, or whoever else is told of its end.
 type Binding struct {
 	Ended      func(why error)
-	Asked      func() // called, with the mutex of the queue held, when another asks for the lock; may be nil
+	Asked      func() // called when another asks for the lock; may be nil
 	Work       bool   // its context is for work, which may go on after the loss
 	entered    bool   // the work was noted, and its end was not
 	prev, next *Binding
@@ -12,47 +78,52 @@ type Binding struct {
 
 // Bind has b hear of the end of the lease, and of the end of the client. It fails if that has come.
 func (l *Lease) Bind(b *Binding) (why error) {
-	l.t.checked(func() {
-		if b.Work {
-			b.entered = true
-			l.workBegins()
+	if b.Work {
+		b.entered = true
+		for _, p := range l.Parts() {
+			p.checked(p.workBegins)
 		}
-		if why = l.ending.why; why == nil && l.t.e.closing.Load() {
-			why = ErrClosed
+	}
+	l.checked(func() {
+		if why = l.why; why == nil {
+			why = l.closed()
 		}
 		if why == nil {
-			l.ending.bound.add(b)
+			l.add(b)
 		}
 	})
 	return why
 }
 
-// watch is bind for whoever wants to hear of the end of the lease itself, which comes later than
-// that of its contexts when the client is closed.
-func (l *Lease) watch(b *Binding) (why error) {
-	l.t.checked(func() {
-		if why = l.ending.why; why == nil {
-			l.ending.bound.add(b)
-		}
-	})
-	return why
+func (l *Lease) add(b *Binding) {
+	l.bound.add(b)
+	if l.asked && b.Asked != nil {
+		l.guard().afterUnlock(b.Asked)
+	}
+}
+
+// closed is an error once the client, or that of a part, is being closed.
+func (l *Lease) closed() error {
+	switch {
+	case l.parts != nil:
+		return l.parts.closed
+	case l.t.e.closing.Load():
+		return ErrClosed
+	}
+	return nil
 }
 
 // Unbind notes that the work of b is over.
 func (l *Lease) Unbind(b *Binding) {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	l.ending.bound.remove(b)
-	if b.entered {
-		b.entered = false
-		l.workEnds()
-	}
-}
-
-// endBound ends the contexts that are bound to the lease.
-func (l *Lease) endBound(why error) {
-	if first := l.ending.bound.takeAll(); first != nil {
-		l.t.q.afterUnlock(func() { first.end(why) })
+	entered := false
+	l.locked(func() {
+		l.bound.remove(b)
+		entered, b.entered = b.entered, false
+	})
+	if entered {
+		for _, p := range l.Parts() {
+			p.locked(p.workEnds)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (e *Engine) Close() error {
 		errs = append(errs, sess.close(limit))
 	}
 	errs = append(errs, e.d.Close()) // ends calls that hang
-	e.reaper.stop()
+	close(e.reaper.done)
 	e.tasks.Wait()
 	return Public(errors.Join(errs...))
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 type reaper struct {
 	poke  chan struct{}
 	done  chan struct{}
-	end   sync.Once
 	next  atomic.Int64 // when it looks again; never if there is no ticket
 	stall stall
 }
@@ -27,8 +25,6 @@ func newReaper() *reaper {
 	r.next.Store(int64(never))
 	return r
 }
-
-func (r *reaper) stop() { r.end.Do(func() { close(r.done) }) }
 
 // lookout is the longest time between two looks at the clock, as a part of the
 // TTL: timers stand still while a machine is suspended, the clock does not.

@@ -2,29 +2,31 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Lease is the lease of one lock: a share in a grant of a ticket. Its holder makes it, before there is a grant.
+// Lease is what a holder has: a share in a grant of a ticket, or the leases of several locks, its parts. Its holder makes
+// it, before it is granted.
 type Lease struct {
-	by  Holder
-	r   *Request
-	t   *ticket // nil until it is granted
-	g   *grant
-	own grant // what g points to, unless the lease is nested
+	by    Holder
+	r     *Request
+	t     *ticket // nil until it is granted, and if it has parts
+	g     *grant
+	own   grant  // what g points to, unless the lease is nested
+	parts *parts // nil: it has none
 
-	// The mutex of the queue guards the rest. The numbers are small, since a lease is allocated for each hand-over.
-	at     int32         // in t.leases
-	works  int32         // bound contexts whose functions were not called
-	given  bool          // its holder has released it
-	late   chan struct{} // closed when its overrun ends; nil if there is none
-	ending ending
-
+	// The mutex of the queue, or of the parts, guards the rest. The numbers are small, since a lease is allocated for
+	// each hand-over.
+	at    int32         // in t.leases
+	works int32         // bound contexts whose functions were not called
+	given bool          // its holder has released it
+	late  chan struct{} // closed when its overrun ends; nil if there is none
+	ending
 	once outcome
 }
 
@@ -42,7 +44,6 @@ type grant struct {
 // A call that comes meanwhile waits for a channel. For synctest a call that waits for a mutex, or a sync.Once, is at
 // work: simulated time would stand still, and the first call would never be answered.
 type outcome struct {
-	mu   sync.Mutex
 	done chan struct{} // nil before the release, then underWay, or what calls wait for that came meanwhile, then closedChan
 	err  error
 }
@@ -50,27 +51,60 @@ type outcome struct {
 // underWay is the state of a release that nobody waits for yet.
 var underWay = make(chan struct{})
 
-func (o *outcome) do(release func() error) error {
-	o.mu.Lock()
+// Release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
+// next holder is told that work may be half done. Called again, it returns the same.
+func (l *Lease) Release(clean bool) error {
+	o, g := &l.once, l.guard()
+	g.mu.Lock()
 	if o.done != nil {
 		if o.done == underWay {
 			o.done = make(chan struct{})
 		}
 		done := o.done
-		o.mu.Unlock()
+		g.unlock()
 		<-done
 		return o.err
 	}
 	o.done = underWay
-	o.mu.Unlock()
-	o.err = release()
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	g.unlock()
+	if l.parts != nil {
+		o.err = l.releaseAll(clean)
+	} else {
+		o.err = l.releaseOnce(clean)
+	}
+	g.mu.Lock()
+	defer g.unlock()
 	if o.done != underWay {
 		close(o.done)
 	}
 	o.done = closedChan
 	return o.err
+}
+
+// guard is what guards the lease.
+func (l *Lease) guard() *guard {
+	if l.parts != nil {
+		return &l.parts.guard
+	}
+	return &l.t.q.guard
+}
+
+// locked calls f with the mutex.
+func (l *Lease) locked(f func()) {
+	g := l.guard()
+	g.mu.Lock()
+	defer g.unlock()
+	f()
+}
+
+// checked calls f with the mutex, after deadlines were checked.
+func (l *Lease) checked(f func()) {
+	if l.parts == nil {
+		l.t.checked(f)
+		return
+	}
+	l.checkParts()
+	l.locked(f)
 }
 
 // IsGone reports that the backend does not have a ticket.
@@ -95,7 +129,7 @@ func (t *ticket) grant(l *Lease, now driver.Instant) {
 
 // attach makes l a lease of the ticket.
 func (t *ticket) attach(l *Lease) {
-	l.t, l.at = t, int32(len(t.leases))
+	l.t, l.at, l.asked = t, int32(len(t.leases)), t.revoked
 	l.g.leases++
 	t.leases = append(t.leases, l)
 	if d := l.r.AtLeast; d > 0 {
@@ -112,7 +146,7 @@ func (l *Lease) Nest(nested *Lease) (ok bool, has int64) {
 	defer t.q.unlock()
 	t.checkDeadline(now)
 	switch {
-	case l.ending.why != nil || t.e.closing.Load():
+	case l.why != nil || t.e.closing.Load():
 		return false, 0
 	case !nested.r.Reentrant || t.units < nested.r.Units:
 		return false, t.units
@@ -120,12 +154,6 @@ func (l *Lease) Nest(nested *Lease) (ok bool, has int64) {
 	nested.g = l.g
 	t.attach(nested)
 	return true, t.units
-}
-
-// end ends the lease with err, and its bound contexts.
-func (l *Lease) end(err error) {
-	l.ending.end(err)
-	l.endBound(err)
 }
 
 // ID names the grant. It has the token for the one who adopts the lease: members of a quorum give different ones.
@@ -169,15 +197,17 @@ func (l *Lease) InDoubt() bool {
 	return l.t.doubt != nil
 }
 
-// Left is the time to the deadline.
+// Left is the time to the deadline, the earliest of all parts.
 func (l *Lease) Left() time.Duration {
-	l.t.q.mu.Lock()
-	deadline := l.t.deadline
-	l.t.q.unlock()
-	return deadline.Sub(l.t.e.d.Now())
+	least := time.Duration(math.MaxInt64)
+	for _, p := range l.Parts() {
+		p.locked(func() { least = min(least, p.t.deadline.Sub(p.t.e.d.Now())) })
+	}
+	return least
 }
 
-func (l *Lease) remaining() time.Duration {
+// Remaining is Left while the lease is held.
+func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
 	}
@@ -189,35 +219,18 @@ func (l *Lease) Liveness() []*os.File { return l.t.sess.s.Liveness }
 
 // Err is nil while the lease is held.
 func (l *Lease) Err() (why error) {
-	l.t.checked(func() { why = l.ending.why })
+	l.checked(func() { why = l.why })
 	return why
 }
 
 // Done is closed when the lease has ended.
 func (l *Lease) Done() (ended <-chan struct{}) {
-	l.t.checked(func() { ended = l.ending.ended() })
+	l.checked(func() { ended = l.ended() })
 	return ended
 }
 
 // Revoked is closed when the lock is asked for.
-func (l *Lease) Revoked() <-chan struct{} {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	return l.ending.askedFor(l.t.revoked)
-}
-
-func (l *Lease) isRevoked() bool {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	return l.t.revoked
-}
-
-// signalRevoked tells all who asked that the lock is asked for.
-func (l *Lease) signalRevoked() {
-	for b := l.ending.bound.first; b != nil; b = b.next {
-		if b.Asked != nil {
-			b.Asked()
-		}
-	}
-	l.ending.ask()
+func (l *Lease) Revoked() (asked <-chan struct{}) {
+	l.locked(func() { asked = l.askedFor() })
+	return asked
 }

@@ -115,7 +115,7 @@ func (t *ticket) revoke() {
 	default:
 	}
 	for _, l := range t.leases {
-		l.signalRevoked()
+		l.ask()
 	}
 	t.leaveIfIdle(0)
 }

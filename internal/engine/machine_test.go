@@ -62,14 +62,14 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					if k.state == ticketHeld {
 						l := lease(r)
 						k.grant(l, e.d.Now())
-						_ = l.ending.ended() // it is closed once
+						_ = l.ended() // it is closed once
 						all = append(all, l)
 					}
 				},
 				"release": func() {
 					if len(all) > 0 {
 						l := all[random.IntN(len(all))]
-						lost := !released[l] && (l.ending.why != nil || k.state == ticketHeld && k.deadline <= e.d.Now())
+						lost := !released[l] && (l.why != nil || k.state == ticketHeld && k.deadline <= e.d.Now())
 						released[l] = true
 						q.unlock()
 						said := make(chan error, 1)
@@ -124,8 +124,8 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 					t.Errorf("what is not held is lost")
 				}
 				for _, l := range all {
-					if ended := l.ending.why != nil; ended != (k.state != ticketHeld || released[l]) {
-						t.Errorf("a lease has ended: %v (%v), released: %v", ended, l.ending.why, released[l])
+					if ended := l.why != nil; ended != (k.state != ticketHeld || released[l]) {
+						t.Errorf("a lease has ended: %v (%v), released: %v", ended, l.why, released[l])
 					}
 				}
 				if !k.listed && k.state < ticketLeft {

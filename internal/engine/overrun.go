@@ -15,23 +15,11 @@ import (
 // A lease that overruns has a goroutine, which tells of it, and its ticket has another, which
 // keeps a record at the backend (see record).
 
-// enterWork is called for a part of All when a context is bound for work.
-func (l *Lease) enterWork() {
-	l.t.checked(l.workBegins)
-}
-
-// leaveWork is called for a part of All when the function of a bound context was called.
-func (l *Lease) leaveWork() {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	l.workEnds()
-}
-
 // workBegins notes work. That which begins after the loss overruns too.
 func (l *Lease) workBegins() {
 	l.works++
-	if l.works == 1 && errors.Is(l.ending.why, ErrLost) && !l.given {
-		l.overrun(l.ending.why)
+	if l.works == 1 && errors.Is(l.why, ErrLost) && !l.given {
+		l.overrun(l.why)
 	}
 }
 
@@ -40,23 +28,6 @@ func (l *Lease) workEnds() {
 	if l.works--; l.works == 0 {
 		l.endOverrun()
 	}
-}
-
-// releaseWhileWorking is release for a part of All that is given up though its holder works on.
-func (l *Lease) releaseWhileWorking(why error) {
-	_ = l.Release(false)
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	if l.works > 0 {
-		l.overrun(why)
-	}
-}
-
-// endOverrunLater ends the overrun of a part that was released so: the holder of the whole has released it.
-func (l *Lease) endOverrunLater() {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	l.endOverrun()
 }
 
 // endOverrun ends the overrun of the lease, if there is one.

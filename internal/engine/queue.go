@@ -11,18 +11,14 @@ import (
 // queue is all that this client has in one queue of the backend: its tickets with their leases, the goroutines that
 // wait for one of these (localQueue), and the tickets that are still to join (joins).
 //
-// One mutex guards all of it. A method of these types that does not lock it is called with it. The mutexes of the
-// engine and of whole may be locked under it, and no call of the backend or of the user is made under it: what follows
-// from a change and makes such a call, or locks again, is put off by then, and done by unlock.
-//
-// A ticket is listed here if and only if the backend may have it.
+// One mutex guards all of it. A method of these types that does not lock it is called with it. The mutex of the
+// engine may be locked under it, and no other. A ticket is listed here if and only if the backend may have it.
 type queue struct {
 	e    *Engine
 	name string       // as the backend knows it
 	refs atomic.Int32 // of calls and tickets; without any it is not in engine.queues
 
-	mu       sync.Mutex
-	effects  []func()
+	guard
 	tickets  *ticket // the first that is listed; the others follow it, in the order in which they were listed
 	last     *ticket
 	writers  int    // tickets of the writer's side, which keep out readers that come after them
@@ -115,14 +111,21 @@ func (q *queue) ticket(id string) *ticket {
 	return t
 }
 
+// guard is a mutex under which no call of the backend or of the user is made: what follows from a change, and makes such
+// a call or locks again, is put off by then, and done by unlock.
+type guard struct {
+	mu      sync.Mutex
+	effects []func()
+}
+
 // afterUnlock has f called when the mutex is free.
-func (q *queue) afterUnlock(f func()) { q.effects = append(q.effects, f) }
+func (g *guard) afterUnlock(f func()) { g.effects = append(g.effects, f) }
 
 // unlock frees the mutex, and does what was put off.
-func (q *queue) unlock() {
-	effects := q.effects
-	q.effects = nil
-	q.mu.Unlock()
+func (g *guard) unlock() {
+	effects := g.effects
+	g.effects = nil
+	g.mu.Unlock()
 	for _, f := range effects {
 		f()
 	}

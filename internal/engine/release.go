@@ -8,12 +8,6 @@ import (
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
-// next holder is told that work may be half done. Called again, it returns the same.
-func (l *Lease) Release(clean bool) error {
-	return l.once.do(func() error { return l.releaseOnce(clean) })
-}
-
 var (
 	errClosedBefore = fmt.Errorf("%w: %w", ErrLost, ErrClosed) // others may have held the lock since
 	errByAnother    = fmt.Errorf("%w: another lease of it was released", ErrLost)
@@ -24,7 +18,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 	now := t.e.d.Now()
 	t.q.mu.Lock()
 	t.checkDeadline(now)
-	ended := l.ending.why // before
+	ended := l.why // before
 	l.given = true
 	l.endOverrun()
 	if ended == nil {
@@ -77,9 +71,7 @@ func (l *Lease) releaseOnce(clean bool) error {
 // lostAfterAll makes err the end of the lease if it was lost while it was given back.
 func (l *Lease) lostAfterAll(err error) error {
 	if errors.Is(err, ErrLost) {
-		l.t.q.mu.Lock()
-		l.ending.why = err
-		l.t.q.unlock()
+		l.locked(func() { l.why = err })
 	}
 	return err
 }

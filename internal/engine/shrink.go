@@ -19,8 +19,8 @@ func (l *Lease) become(units int64) (done bool, err error) {
 	defer t.q.unlock()
 	t.checkDeadline(now)
 	switch {
-	case l.ending.why != nil:
-		err = l.ending.why
+	case l.why != nil:
+		err = l.why
 	case units >= t.confirmed:
 		done = true
 	case t.req.Hold > 0 && (!t.sent || t.sess.ended.Load()):
