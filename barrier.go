@@ -2,7 +2,6 @@ package interlock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -19,24 +18,13 @@ func (c *Client) Barrier(name string) *Barrier { return &Barrier{c.cell("barrier
 
 // Set closes the barrier; closing a closed one changes nothing.
 func (b *Barrier) Set(ctx context.Context) error {
-	_, err := b.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {
-		if c.Exists {
-			return driver.Swap{}, errUnchanged
-		}
-		return driver.Swap{}, nil
-	})
-	return b.cell.fail("set", ignoreUnchanged(err))
+	_, _, err := b.cell.create(ctx, nil)
+	return b.cell.fail("set", err)
 }
 
 // Remove opens the barrier; opening an open one changes nothing.
 func (b *Barrier) Remove(ctx context.Context) error {
-	_, err := b.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {
-		if !c.Exists {
-			return driver.Swap{}, errUnchanged
-		}
-		return driver.Swap{Delete: true}, nil
-	})
-	return b.cell.fail("remove", ignoreUnchanged(err))
+	return b.cell.fail("remove", b.cell.remove(ctx))
 }
 
 // IsSet reports whether the barrier is closed.
@@ -49,14 +37,4 @@ func (b *Barrier) IsSet(ctx context.Context) (bool, error) {
 func (b *Barrier) Wait(ctx context.Context) error {
 	err := b.cell.await(ctx, func(c driver.Cell) (bool, error) { return !c.Exists, nil })
 	return b.cell.fail("wait", err)
-}
-
-// errUnchanged ends a change that has nothing to do.
-var errUnchanged = errors.New("unchanged")
-
-func ignoreUnchanged(err error) error {
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
-	return err
 }

@@ -145,8 +145,33 @@ func (v cell) await(ctx context.Context, ok func(driver.Cell) (bool, error)) err
 	return err
 }
 
-// change swaps the cell to what f makes of it, again whenever somebody else
-// was faster, until ctx ends.
+// errUnchanged: a change has nothing to do.
+var errUnchanged = errors.New("unchanged")
+
+// create makes the cell, unless it exists.
+func (v cell) create(ctx context.Context, value []byte) (got driver.Cell, created bool, err error) {
+	got, err = v.change(ctx, func(was driver.Cell) (driver.Swap, error) {
+		if created = !was.Exists; !created {
+			return driver.Swap{}, errUnchanged
+		}
+		return driver.Swap{Value: value}, nil
+	})
+	return got, created, err
+}
+
+// remove deletes the cell, if it exists.
+func (v cell) remove(ctx context.Context) error {
+	_, err := v.change(ctx, func(was driver.Cell) (driver.Swap, error) {
+		if !was.Exists {
+			return driver.Swap{}, errUnchanged
+		}
+		return driver.Swap{Delete: true}, nil
+	})
+	return err
+}
+
+// change swaps the cell to what f makes of it, again whenever another client was faster, until ctx ends. With
+// errUnchanged it stays as it is.
 func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, error)) (driver.Cell, error) {
 	b := backoff.Backoff{Most: 100 * time.Millisecond} // others are fast, the backend is not ill
 	for {
@@ -155,7 +180,10 @@ func (v cell) change(ctx context.Context, f func(driver.Cell) (driver.Swap, erro
 			return got, err
 		}
 		s, err := f(got)
-		if err != nil {
+		switch {
+		case errors.Is(err, errUnchanged):
+			return got, nil
+		case err != nil:
 			return got, err
 		}
 		s.Version = got.Version

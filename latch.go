@@ -25,14 +25,8 @@ func (l *Latch) Set(ctx context.Context, n int64) (bool, error) {
 	if n < 1 {
 		return false, l.cell.fail("set", driver.Invalid(fmt.Errorf("a count of %d is not positive", n)))
 	}
-	set := false
-	_, err := l.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {
-		if set = !c.Exists; !set {
-			return driver.Swap{}, errUnchanged
-		}
-		return driver.Swap{Value: strconv.AppendInt(nil, n, 10)}, nil
-	})
-	return set, l.cell.fail("set", ignoreUnchanged(err))
+	_, set, err := l.cell.create(ctx, strconv.AppendInt(nil, n, 10))
+	return set, l.cell.fail("set", err)
 }
 
 // CountDown takes one off and returns what is left. At zero, and on a latch
@@ -52,7 +46,7 @@ func (l *Latch) CountDown(ctx context.Context) (int64, error) {
 		}
 		return driver.Swap{Value: strconv.AppendInt(nil, left, 10)}, nil
 	})
-	return left, l.cell.fail("count down", ignoreUnchanged(err))
+	return left, l.cell.fail("count down", err)
 }
 
 // Count returns what is left, and whether the latch is set at all.
@@ -79,13 +73,7 @@ func (l *Latch) Wait(ctx context.Context) error {
 
 // Reset makes the latch as if it had never been set. Who waits goes on waiting.
 func (l *Latch) Reset(ctx context.Context) error {
-	_, err := l.cell.change(ctx, func(c driver.Cell) (driver.Swap, error) {
-		if !c.Exists {
-			return driver.Swap{}, errUnchanged
-		}
-		return driver.Swap{Delete: true}, nil
-	})
-	return l.cell.fail("reset", ignoreUnchanged(err))
+	return l.cell.fail("reset", l.cell.remove(ctx))
 }
 
 func count(c driver.Cell) (int64, error) {

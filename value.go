@@ -53,12 +53,10 @@ func (v *Value[T]) Set(ctx context.Context, val T, version uint64) (uint64, erro
 	}
 	got, err := v.cell.swap(ctx, driver.Swap{Version: version, Value: data})
 	if version == 0 && isConflict(err) { // it may have been deleted
-		got, err = v.cell.change(ctx, func(was driver.Cell) (driver.Swap, error) {
-			if was.Exists {
-				return driver.Swap{}, ErrConflict
-			}
-			return driver.Swap{Value: data}, nil
-		})
+		var created bool
+		if got, created, err = v.cell.create(ctx, data); err == nil && !created {
+			err = ErrConflict
+		}
 	}
 	if err != nil {
 		return 0, v.cell.fail("set", err)

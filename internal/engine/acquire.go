@@ -27,27 +27,43 @@ func (e *Engine) Acquire(ctx context.Context, l *Lease, try bool) (handed bool, 
 
 // acquireAlone acquires with a ticket of its own.
 func (q *queue) acquireAlone(ctx context.Context, l *Lease, try bool) error {
+	return q.acquireWith(ctx, l, nil, nil, try)
+}
+
+// acquireWith obtains a ticket, beginning with t unless that is nil, and makes l the lease of a turn of it. The ticket
+// goes on to serve the local queue n, unless that is nil.
+func (q *queue) acquireWith(ctx context.Context, l *Lease, n *localQueue, t *ticket, try bool) error {
 	for {
-		t, err := q.obtain(ctx, l, nil, nil, try)
-		if err == nil && ctx.Err() != nil {
+		var err error
+		t, err = q.obtain(ctx, l, n, t, try)
+		cancelled := ctx.Err() != nil
+		if err == nil && cancelled {
 			err = context.Cause(ctx)
 		}
-		if err != nil {
-			t.abandon()
-			if ctx.Err() != nil || errors.Is(err, ErrDeadlock) {
-				t.awaitAbandoned()
+		gives := cancelled || errors.Is(err, ErrDeadlock)
+		now := q.e.d.Now()
+		q.mu.Lock()
+		switch {
+		case err != nil && n != nil:
+			n.stopFetching(t, gives)
+		case err != nil:
+			t.abandonLocked()
+		default:
+			if t.checkDeadline(now); t.state != ticketHeld || q.e.closing.Load() { // it was lost just then
+				q.unlock()
+				t = nil
+				continue
 			}
-			return err
-		}
-		held := false
-		t.checked(func() {
-			if held = t.state == ticketHeld && !q.e.closing.Load(); held { // else the process was stopped just then
-				t.grant(l, q.e.d.Now())
+			t.grant(l, now)
+			if n != nil {
+				n.serveFrom(t)
 			}
-		})
-		if held {
-			return nil
 		}
+		q.unlock()
+		if gives {
+			t.awaitAbandoned()
+		}
+		return err
 	}
 }
 

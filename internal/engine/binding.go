@@ -6,7 +6,7 @@ type ending struct {
 	done    chan struct{} // made when it is waited for
 	revoked chan struct{} // made when it is waited for
 	asked   bool          // another asks for the lock
-	bound   bindings
+	bound   list[Binding]
 }
 
 // closedChan serves all leases that were over when their channel was asked for.
@@ -23,8 +23,9 @@ func (l *Lease) end(why error) {
 
 // endBound ends the contexts that are bound to the lease.
 func (l *Lease) endBound(why error) {
-	if first := l.bound.takeAll(); first != nil {
-		l.guard().afterUnlock(func() { first.end(why) })
+	for b := range l.bound.all() {
+		l.bound.remove(&b.place) // the call may bind it again
+		l.guard().afterUnlock(func() { b.Ended(why) })
 	}
 }
 
@@ -56,7 +57,7 @@ func (l *Lease) ask() {
 		return
 	}
 	l.asked = true
-	for b := l.bound.first; b != nil; b = b.next {
+	for b := range l.bound.all() {
 		if b.Asked != nil {
 			l.guard().afterUnlock(b.Asked)
 		}
@@ -68,12 +69,11 @@ func (l *Lease) ask() {
 
 // Binding is a context that ends with a lease, or whoever else is told of its end.
 type Binding struct {
-	Ended      func(why error)
-	Asked      func() // called when another asks for the lock; may be nil
-	Work       bool   // its context is for work, which may go on after the loss
-	entered    bool   // the work was noted, and its end was not
-	prev, next *Binding
-	listed     bool
+	Ended   func(why error)
+	Asked   func() // called when another asks for the lock; may be nil
+	Work    bool   // its context is for work, which may go on after the loss
+	entered bool   // the work was noted, and its end was not
+	place   node[Binding]
 }
 
 // Bind has b hear of the end of the lease, and of the end of the client. It fails if that has come.
@@ -96,7 +96,7 @@ func (l *Lease) Bind(b *Binding) (why error) {
 }
 
 func (l *Lease) add(b *Binding) {
-	l.bound.add(b)
+	l.bound.push(&b.place, b)
 	if l.asked && b.Asked != nil {
 		l.guard().afterUnlock(b.Asked)
 	}
@@ -117,56 +117,12 @@ func (l *Lease) closed() error {
 func (l *Lease) Unbind(b *Binding) {
 	entered := false
 	l.locked(func() {
-		l.bound.remove(b)
+		l.bound.remove(&b.place)
 		entered, b.entered = b.entered, false
 	})
 	if entered {
 		for _, p := range l.Parts() {
 			p.locked(p.workEnds)
 		}
-	}
-}
-
-// bindings is a list of contexts, guarded by the mutex of its lease.
-type bindings struct{ first *Binding }
-
-func (l *bindings) add(b *Binding) {
-	b.listed, b.prev, b.next = true, nil, l.first
-	if b.next != nil {
-		b.next.prev = b
-	}
-	l.first = b
-}
-
-func (l *bindings) remove(b *Binding) {
-	if !b.listed {
-		return
-	}
-	b.listed = false
-	if b.next != nil {
-		b.next.prev = b.prev
-	}
-	if b.prev != nil {
-		b.prev.next = b.next
-	} else {
-		l.first = b.next
-	}
-}
-
-// takeAll empties the list.
-func (l *bindings) takeAll() (first *Binding) {
-	first, l.first = l.first, nil
-	for b := first; b != nil; b = b.next {
-		b.listed = false
-	}
-	return first
-}
-
-// end ends the contexts of a list that was taken.
-func (b *Binding) end(cause error) {
-	for b != nil {
-		next := b.next // cancel may put b on a list again
-		b.Ended(cause)
-		b = next
 	}
 }

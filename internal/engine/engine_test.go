@@ -131,7 +131,7 @@ func TestACrowdComesSlowly(t *testing.T) {
 		for range Crowded + more/2 + 2 {
 			end()
 		}
-		if q.joins.joined+q.joins.coming.Len() != 0 {
+		if q.joins.joined != 0 || !q.joins.coming.empty() {
 			t.Errorf("it remembers %+v", q.joins)
 		}
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/list"
 	"context"
 	"time"
 )
@@ -14,9 +13,15 @@ import (
 // left, as many join together as are enough: their Joins can share exchanges. A ticket
 // that gives up before it has joined costs nothing. The mutex of the queue guards it.
 type joins struct {
-	joined int       // tickets whose Join was sent, which are not held and have not left
-	coming list.List // a channel for each that is still to join, in order
-	slow   bool      // one joins though enough have, or rests after that
+	joined int          // tickets whose Join was sent, which are not held and have not left
+	coming list[joiner] // still to join, in order
+	slow   bool         // one joins though enough have, or rests after that
+}
+
+// joiner is a ticket that is still to join. ready has a value once it may.
+type joiner struct {
+	place node[joiner]
+	ready chan bool
 }
 
 const (
@@ -29,19 +34,19 @@ const (
 // answer, there is to be a rest. end is to be called when the ticket is held, or has left.
 func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by Holder) (slow bool, err error) {
 	q.mu.Lock()
-	if j.joined < Crowded && j.coming.Len() == 0 {
+	if j.joined < Crowded && j.coming.empty() {
 		j.joined++
 		t.joins = true
 		q.unlock()
 		return false, nil
 	}
-	turn := make(chan bool, 1)
-	at := j.coming.PushBack(turn)
+	next := &joiner{ready: make(chan bool, 1)}
+	j.coming.push(&next.place, next)
 	j.admit()
 	q.unlock()
 	waits(by)
 	select {
-	case slow = <-turn:
+	case slow = <-next.ready:
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-q.e.ctx.Done():
@@ -51,11 +56,11 @@ func (j *joins) begin(ctx context.Context, q *queue, t *ticket, by Holder) (slow
 	defer q.unlock()
 	if err != nil {
 		select {
-		case slow = <-turn: // at the same moment
+		case slow = <-next.ready: // at the same moment
 			j.joined--
 			j.slow = j.slow && !slow
 		default:
-			j.coming.Remove(at)
+			j.coming.remove(&next.place)
 		}
 		j.admit()
 		return false, err
@@ -88,11 +93,11 @@ func (j *joins) end(t *ticket) {
 // admit lets those join who may.
 func (j *joins) admit() {
 	if j.joined <= few {
-		for j.joined < Crowded && j.coming.Len() > 0 {
+		for j.joined < Crowded && !j.coming.empty() {
 			j.call(false)
 		}
 	}
-	if !j.slow && j.coming.Len() > 0 {
+	if !j.slow && !j.coming.empty() {
 		j.slow = true
 		j.call(true)
 	}
@@ -101,5 +106,7 @@ func (j *joins) admit() {
 // call lets the first of those join that are still to join.
 func (j *joins) call(slow bool) {
 	j.joined++
-	j.coming.Remove(j.coming.Front()).(chan bool) <- slow
+	next := j.coming.first.of
+	j.coming.remove(&next.place)
+	next.ready <- slow
 }

@@ -116,6 +116,9 @@ func (t *ticket) abandon() (was ticketState) {
 }
 
 func (t *ticket) abandonLocked() (was ticketState) {
+	if t == nil {
+		return ticketLeft
+	}
 	was = t.state
 	clean := !t.unseen(was)
 	switch {

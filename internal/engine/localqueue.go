@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -22,7 +21,7 @@ type localQueue struct {
 	shared bool
 	next   *localQueue // of the queue
 
-	waiters   waiters
+	waiters   list[waiter]   // first come, first served
 	t         *ticket        // serves; nil if there is none
 	idle      bool           // t is kept without a lease
 	idleSince driver.Instant //
@@ -78,7 +77,7 @@ func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, e
 		q.arrivals++
 		w.came = q.arrivals
 	}
-	n.waiters.push(w)
+	n.waiters.push(&w.place, w)
 	q.unlock()
 	waits(l.by)
 	step, over := l.by.BeginWait(ctx, "")
@@ -141,14 +140,14 @@ func (n *localQueue) serveNext() {
 	}
 	now := n.q.e.d.Now()
 	for !n.waiters.empty() && !n.fetching {
-		w := n.waiters.first
+		w := n.waiters.first.of
 		if w.served = n.serve(w.lease, now); !w.served {
 			var ok bool
 			if w.old, ok = n.beginFetch(); !ok {
 				return
 			}
 		}
-		n.waiters.remove(w)
+		n.waiters.remove(&w.place)
 		w.ready <- struct{}{}
 	}
 }
@@ -159,40 +158,18 @@ func (n *localQueue) fetch(ctx context.Context, l *Lease, old *ticket, try bool)
 	if old != nil {
 		n.leaveWithin(ctx, old)
 	}
-	q := n.q
-	q.mu.Lock()
+	n.q.mu.Lock()
 	t := n.pending
 	n.pending = nil
-	q.unlock()
-	for {
-		var err error
-		t, err = q.obtain(ctx, l, n, t, try)
-		cancelled := ctx.Err() != nil
-		if err == nil && cancelled {
-			err = context.Cause(ctx)
-		}
-		gives := cancelled || errors.Is(err, ErrDeadlock)
-		q.mu.Lock()
-		if err != nil {
-			n.stopFetching(t, gives)
-			q.unlock()
-			if gives {
-				t.awaitAbandoned()
-			}
-			return err
-		}
-		if t.checkDeadline(t.since); t.state != ticketHeld || q.e.closing.Load() { // it was lost just then
-			q.unlock()
-			t = nil
-			continue
-		}
-		t.grant(l, t.since)
-		n.t, n.asking, n.fetching = t, nil, false
-		n.admit(t)
-		n.serveNext()
-		q.unlock()
-		return nil
-	}
+	n.q.unlock()
+	return n.q.acquireWith(ctx, l, n, t, try)
+}
+
+// serveFrom has a ticket that was fetched, and has its first lease, serve the waiters.
+func (n *localQueue) serveFrom(t *ticket) {
+	n.t, n.asking, n.fetching = t, nil, false
+	n.admit(t)
+	n.serveNext()
 }
 
 // leaveWithin gives a ticket back that was claimed, and waits for that, but not longer than ctx.
@@ -213,7 +190,7 @@ func (n *localQueue) leaveWithin(ctx context.Context, t *ticket) {
 // the ticket itself is the reason.
 func (n *localQueue) stopFetching(t *ticket, givesUp bool) {
 	n.asking, n.fetching = nil, false
-	if t != nil && !(givesUp && !n.waiters.empty() && n.inherit(t)) {
+	if !(givesUp && !n.waiters.empty() && n.inherit(t)) {
 		t.abandonLocked()
 	}
 	n.serveNext()
@@ -222,7 +199,7 @@ func (n *localQueue) stopFetching(t *ticket, givesUp bool) {
 // inherit keeps a ticket for the next waiter, unless it has been lost.
 func (n *localQueue) inherit(t *ticket) bool {
 	switch {
-	case t.req.NoWait || t.state > ticketHeld:
+	case t == nil || t.req.NoWait || t.state > ticketHeld:
 		return false
 	case t.state == ticketHeld:
 		n.t = t
@@ -241,11 +218,11 @@ func (n *localQueue) admit(t *ticket) {
 		return
 	}
 	now, writer := n.q.e.d.Now(), n.q.firstWriter()
-	for w := n.waiters.first; w != nil && w.came < writer; w = n.waiters.first {
-		if !t.sound(now) || t.grants >= MaxHandovers {
+	for w := range n.waiters.all() {
+		if w.came >= writer || !t.sound(now) || t.grants >= MaxHandovers {
 			return
 		}
-		n.waiters.remove(w)
+		n.waiters.remove(&w.place)
 		t.grant(w.lease, now)
 		w.served = true
 		w.ready <- struct{}{}
@@ -267,8 +244,8 @@ func (n *localQueue) cancelWait(ctx context.Context, w *waiter, woken bool) erro
 		why = q.e.EndOfWait(ctx)
 	}
 	switch {
-	case w.waiting:
-		n.waiters.remove(w)
+	case w.place.listed():
+		n.waiters.remove(&w.place)
 	case w.closed:
 	case w.served:
 		// What it was told of the last holder is for the next one to hear.
@@ -292,9 +269,8 @@ func (n *localQueue) cancelWait(ctx context.Context, w *waiter, woken bool) erro
 // closeWaiters tells all who wait that the client is closed. It spares them watching
 // for that: a channel that all of them watch is what they would contend for.
 func (n *localQueue) closeWaiters() {
-	for !n.waiters.empty() {
-		w := n.waiters.first
-		n.waiters.remove(w)
+	for w := range n.waiters.all() {
+		n.waiters.remove(&w.place)
 		w.closed = true
 		w.ready <- struct{}{}
 	}
@@ -307,8 +283,9 @@ func (n *localQueue) handOver(clean bool, now driver.Instant) (p parting) {
 	t := n.t
 	p.local = n
 	if clean && t.usable(n, now) {
-		if w := n.waiters.first; w != nil {
-			n.waiters.remove(w)
+		if !n.waiters.empty() {
+			w := n.waiters.first.of
+			n.waiters.remove(&w.place)
 			t.grant(w.lease, now)
 			w.served, p.next = true, w
 			return p

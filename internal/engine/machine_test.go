@@ -128,7 +128,7 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 						t.Errorf("a lease has ended: %v (%v), released: %v", ended, l.why, released[l])
 					}
 				}
-				if !k.listed && k.state < ticketLeft {
+				if !k.place.listed() && k.state < ticketLeft {
 					t.Error("the backend may have it, and the client has forgotten it")
 				}
 				q.unlock()
@@ -143,8 +143,8 @@ func TestALifeOfATicketInAnyOrder(t *testing.T) {
 			k.abandon()
 			time.Sleep(2 * e.TTL())
 			synctest.Wait()
-			if k.listed || k.live != 0 || e.tickets.Load() != 0 {
-				t.Errorf("it is listed still: %v, with %d grants", k.listed, k.live)
+			if k.place.listed() || k.live != 0 || e.tickets.Load() != 0 {
+				t.Errorf("it is listed still: %v, with %d grants", k.place.listed(), k.live)
 			}
 			if t.Failed() {
 				t.Fatalf("seed %d: %s", seed, strings.Join(log, ", "))

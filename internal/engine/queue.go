@@ -19,8 +19,7 @@ type queue struct {
 	refs atomic.Int32 // of calls and tickets; without any it is not in engine.queues
 
 	guard
-	tickets  *ticket // the first that is listed; the others follow it, in the order in which they were listed
-	last     *ticket
+	tickets  list[ticket]
 	writers  int    // tickets of the writer's side, which keep out readers that come after them
 	arrivals uint64 // counts writers' tickets and readers who wait in a local queue
 	joins    joins
@@ -87,10 +86,8 @@ func (e *Engine) eachTicket(f func(*ticket)) {
 func (q *queue) each(f func(*ticket)) {
 	q.mu.Lock()
 	defer q.unlock()
-	for t := q.tickets; t != nil; {
-		next := t.next // f may take it off the list
+	for t := range q.tickets.all() {
 		f(t)
-		t = next
 	}
 }
 
@@ -104,11 +101,12 @@ func (e *Engine) ticket(queue, id string) *ticket {
 }
 
 func (q *queue) ticket(id string) *ticket {
-	t := q.tickets
-	for t != nil && t.req.ID != id {
-		t = t.next
+	for t := range q.tickets.all() {
+		if t.req.ID == id {
+			return t
+		}
 	}
-	return t
+	return nil
 }
 
 // guard is a mutex under which no call of the backend or of the user is made: what follows from a change, and makes such
@@ -145,13 +143,8 @@ func (q *queue) list(t *ticket, sess *session) error {
 	case sess.ended.Load():
 		return driver.ErrSession
 	}
-	t.sess, t.listed, t.prev = sess, true, q.last
-	if q.last == nil {
-		q.tickets = t
-	} else {
-		q.last.next = t
-	}
-	q.last = t
+	t.sess = sess
+	q.tickets.push(&t.place, t)
 	q.refs.Add(1)
 	q.e.tickets.Add(1)
 	if t.req.Kind == driver.RWMutex && t.req.Units == t.req.Capacity {
@@ -164,20 +157,10 @@ func (q *queue) list(t *ticket, sess *session) error {
 
 // forget takes a ticket off the list: the backend does not have it any more.
 func (q *queue) forget(t *ticket) {
-	if !t.listed {
+	if !t.place.listed() {
 		return
 	}
-	if t.prev == nil {
-		q.tickets = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		q.last = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.listed, t.prev, t.next = false, nil, nil
+	q.tickets.remove(&t.place)
 	q.uncount(t)
 	q.joins.end(t)
 	q.e.wakeClose(q.e.tickets.Add(-1))
@@ -195,7 +178,7 @@ func (q *queue) uncount(t *ticket) {
 // firstWriter is the arrival of the first ticket that waits for the writer's side; none comes as late as its result
 // if there is none.
 func (q *queue) firstWriter() uint64 {
-	for t := q.tickets; t != nil; t = t.next {
+	for t := range q.tickets.all() {
 		if t.writer && t.state <= ticketQueued {
 			return t.came
 		}

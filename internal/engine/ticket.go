@@ -46,11 +46,10 @@ type room struct {
 
 // placed is where the queue has the ticket.
 type placed struct {
-	prev, next *ticket
-	listed     bool
-	writer     bool   // it is one of queue.writers
-	came       uint64 // of queue.arrivals, if it is a writer's
-	joins      bool   // queue.joins counts it
+	place  node[ticket]
+	writer bool   // it is one of queue.writers
+	came   uint64 // of queue.arrivals, if it is a writer's
+	joins  bool   // queue.joins counts it
 }
 
 // term is for how long the ticket is held.

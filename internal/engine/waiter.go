@@ -8,12 +8,11 @@ type waiter struct {
 	ready chan struct{} // has a value once it is its turn
 
 	// Guarded by the mutex of the queue until it is its turn.
-	prev, next *waiter
-	waiting    bool
-	came       uint64  // of queue.arrivals, in one of readers
-	closed     bool    // the client is closed
-	served     bool    // it has the lease; else it fetches a ticket
-	old        *ticket // of one who fetches: to be given back first
+	place  node[waiter]
+	came   uint64  // of queue.arrivals, in one of readers
+	closed bool    // the client is closed
+	served bool    // it has the lease; else it fetches a ticket
+	old    *ticket // of one who fetches: to be given back first
 }
 
 // spareWaiters serve one client: the channels of a simulated world cannot
@@ -33,33 +32,4 @@ func (s *spareWaiters) get(l *Lease) *waiter {
 func (s *spareWaiters) put(w *waiter) {
 	*w = waiter{ready: w.ready}
 	s.pool.Put(w)
-}
-
-// waiters are those who wait, first come, first served.
-type waiters struct{ first, last *waiter }
-
-func (q *waiters) empty() bool { return q.first == nil }
-
-func (q *waiters) push(w *waiter) {
-	w.waiting, w.prev = true, q.last
-	if q.last == nil {
-		q.first = w
-	} else {
-		q.last.next = w
-	}
-	q.last = w
-}
-
-func (q *waiters) remove(w *waiter) {
-	if w.prev == nil {
-		q.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		q.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.waiting, w.prev, w.next = false, nil, nil
 }
