@@ -4,36 +4,20 @@ package filelock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
-	"github.com/interlock-go/interlock/internal/fileclock"
 )
 
 // Check is called for interlock doctor, and for programs that ask whether their directory is fit.
 func (s *store) Check(ctx context.Context) []driver.Finding {
-	return doctor.Examine(ctx, []doctor.Check{
-		{"directory", "only those who share it can replace its files", s.checkDirectory},
-		{"file system", "all who see the files see their locks", func(context.Context) driver.Finding { return doctor.Filesystem(s.dir.path) }},
-		{"exchanges", "locks and values can be used", s.checkExchanges},
+	return doctor.Examine(ctx, nil, slices.Concat(doctor.Use(s, doctor.Try, func(error) string { return "look at the disk and the permissions" })[:1], doctor.Files(s.dir.path, s.clock), []doctor.Check{
 		{"names", "all rows can be read", s.checkNames},
-		{"clock", "no step of the wall clock moves it", s.checkClock},
 		{"messages", "waiters are woken at once", s.checkMessages},
-	})
-}
-
-func (s *store) checkDirectory(context.Context) driver.Finding {
-	if err := s.dir.checkPlace(); err != nil {
-		return doctor.Fail(doctor.EveryLock, "see the detail", "%v", err)
-	}
-	return doctor.Sound
-}
-
-func (s *store) checkExchanges(ctx context.Context) driver.Finding {
-	err := doctor.Try(ctx, s, exchange.NewMailbox(), "doctor/"+exchange.NewID()+"/value")
-	return doctor.Exchanges(err, func(error) string { return "look at the disk and the permissions" })
+	})...)
 }
 
 // checkNames reads each row, and the floor.
@@ -51,13 +35,6 @@ func (s *store) checkNames(ctx context.Context) driver.Finding {
 	}
 	if len(bad) > 0 {
 		return doctor.Warn("the locks and values of the rows that cannot be read", "see the detail", "%v", s.Explain(bad.err()))
-	}
-	return doctor.Sound
-}
-
-func (s *store) checkClock(context.Context) driver.Finding {
-	if !fileclock.Steady {
-		return doctor.Warn("leases, when the clock is set", "have the clock adjusted in small steps", "%v can be set", s.clock)
 	}
 	return doctor.Sound
 }

@@ -20,7 +20,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t, mysqltest.Synced(), mysqltest.Config("log_bin", "binlog"), mysqltest.Config("server_id", "1"), mysqltest.Config("sync_binlog", "1"))
 	r := doctortest.ExamineURL(t, s.URL())
-	for _, check := range []string{"server", "version", "tables", "procedures", "exchanges", "power", "cluster", "waking", "clock"} {
+	for _, check := range []string{"server", "version", "tables", "exchanges", "power", "cluster", "waking", "clock"} {
 		r.Has(check, driver.OK)
 	}
 	s.Set("sync_binlog", "0")
@@ -37,7 +37,7 @@ func TestDoctor(t *testing.T) {
 	s.Do("DROP PROCEDURE interlock_v5_swap; ALTER TABLE interlock_cells ENGINE=InnoDB")
 	d := doctortest.Open(t, s.URL()) // it makes what is missing
 	s.Do("DROP PROCEDURE interlock_v5_swap")
-	doctortest.Examine(t, t.Context(), d).Has("procedures", driver.Fail, "EXECUTE")
+	doctortest.Examine(t, t.Context(), d).Has("tables", driver.Fail, "EXECUTE")
 	s.Kill()
 	doctortest.Examine(t, t.Context(), d).Has("server", driver.Fail, "see that the server runs")
 }
@@ -86,7 +86,7 @@ func TestDoctorNamesMissingRightsOnAServerThatForgets(t *testing.T) {
 	doctortest.Open(t, s.URL())
 	s.Do("CREATE USER few@'%' IDENTIFIED BY 'pw'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO few@'%'")
 	r, _ := doctortest.Consult(t, s.URLOf("few", "pw"))
-	r.Has("procedures", driver.Fail, "interlock admin schema --only-grants --grant few@%")
+	r.Has("tables", driver.Fail, "interlock admin schema --only-grants --grant few@%")
 	s.Do("GRANT EXECUTE ON `locks`.* TO 'few'@'%'")
 	r, refused := doctortest.Consult(t, s.URLOf("few", "pw"))
 	if r.Fit(); refused != nil {

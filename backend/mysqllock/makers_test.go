@@ -68,7 +68,7 @@ func nothingCalled(t *testing.T, s *mysqltest.Server) {
 	if err == nil {
 		t.Error("it can be opened")
 	}
-	r.Has("procedures", driver.Fail, "stranger@%", "drop the procedure")
+	r.Has("tables", driver.Fail, "stranger@%", "drop the procedure")
 	if called := s.Do("SELECT DISTINCT name FROM called"); called != "" {
 		t.Errorf("called: %s", called)
 	}
@@ -125,7 +125,7 @@ func TestProceduresOfAnAdministrator(t *testing.T) {
 	for _, url := range []string{few, s.URL()} {
 		r := doctortest.ExamineURL(t, url)
 		r.Fit()
-		r.Has("procedures", driver.Warn, "made by root@localhost", "not this user")
+		r.Has("tables", driver.Warn, "made by root@localhost", "not this user")
 	}
 	stranger(t, s)
 	opened(t, few)

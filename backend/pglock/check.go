@@ -3,7 +3,6 @@ package pglock
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/interlock-go/interlock/backend/pglock/internal/database"
 	"github.com/interlock-go/interlock/driver"
-	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
 )
 
@@ -33,66 +31,43 @@ type examination struct {
 	*store
 	server database.Server
 	made   database.Made
-	known  bool // whose the tables and functions are, and that they fit
 }
 
 // Check is called for interlock doctor, and for programs that ask whether their backend is fit.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	e := &examination{store: s}
-	var err error
-	if e.server, err = s.meet(ctx); err == nil {
-		err = unfit(e.server)
-	}
-	checks := []doctor.Check{{"server", "it answers, and can be written", func(context.Context) driver.Finding {
-		if err != nil {
-			err = s.Explain(err)
-		}
-		return doctor.Exchanges(err, e.remedy)
-	}}}
-	if err == nil {
-		checks = append(checks, []doctor.Check{
-			{"tables", "they fit this program", e.checkTables},
-			{"exchanges", "locks and values can be used", e.checkExchanges},
-			{"listing", "names can be read", e.checkListing},
-			{"news", "they arrive", e.checkNews},
-			{"crash", "a crash of the server loses no lock that is held", e.checkCrash},
-			{"disk", "the server waits for it", e.checkDisk},
-			{"standbys", "a failover loses nothing", e.checkStandbys},
-			{"clock", "it agrees with that of this machine", e.checkClock},
-		}...)
-	}
-	return doctor.Examine(ctx, checks)
+	return doctor.Examine(ctx, []doctor.Check{
+		{"server", "it answers, and can be written", e.checkServer},
+		{"tables", "they fit this program", e.checkTables}, // functions of a stranger are not called
+	}, append(doctor.Use(s, doctor.Try, e.remedy), []doctor.Check{
+		{"news", "they arrive", e.checkNews},
+		{"crash", "a crash of the server loses no lock that is held", e.checkCrash},
+		{"disk", "the server waits for it", e.checkDisk},
+		{"standbys", "a failover loses nothing", e.checkStandbys},
+		doctor.Clock(s.Clock),
+	}...)...)
 }
 
-// remedy says what to do about an error of the server; "" if the error names the reason.
+func (e *examination) checkServer(ctx context.Context) (f driver.Finding) {
+	var err error
+	if e.server, err = e.meet(ctx); err == nil {
+		err = unfit(e.server)
+	}
+	return doctor.Answer(e.Explain(err), e.remedy)
+}
+
+// remedy says what to do about an error of the server; "" if the error says it.
 func (e *examination) remedy(err error) string {
 	c := e.pool.Config().ConnConfig
-	user, base := database.Quoted(c.User), database.Quoted(c.Database)
-	var pg *pgconn.PgError
-	known := errors.As(err, &pg)
 	switch {
-	case e.server.Standby:
-		return "name the primary in the URL, or all hosts (host1,host2)"
-	case e.server.ReadOnly:
-		return e.server.Set("read_only", "off") + ", or where else the setting comes from"
-	case e.server.Isolation != "" && e.server.Isolation != database.ReadCommitted:
-		return e.server.Set("isolation", "'"+database.ReadCommitted+"'")
-	case e.server.Version > 0 && e.server.Version < database.Oldest:
-		return "use PostgreSQL 12 or later"
-	case e.server.User != "" && database.Denied(err):
+	case database.Denied(err) && e.server.User != "":
 		return "interlock admin schema --only-grants --grant " + e.server.User + " prints what grants all that is needed"
-	case !database.Answered(err):
-		return "see that the server runs, and that the URL names it"
-	case !known: // several hosts, and none can be changed
-		return "name the primary in the URL, too"
-	case strings.HasPrefix(pg.Code, "28"):
-		return "correct user and password of the URL, or ALTER ROLE " + user + " LOGIN PASSWORD '…'; see also pg_hba.conf of the server"
-	case pg.Code == "3D000":
-		return "name another database in the URL, or CREATE DATABASE " + base
 	case database.Denied(err):
-		return "GRANT CONNECT ON DATABASE " + base + " TO " + user
-	case pg.Code == "57P03":
-		return "wait until the server has started; a standby that takes no connections stays so: name the primary"
+		return "GRANT CONNECT ON DATABASE " + database.Quoted(c.Database) + " TO " + database.Quoted(c.User)
+	case e.server.User == "" && !database.Answered(err):
+		return "see that the server runs, and that the URL names it"
+	case errors.Is(err, pgconn.ErrReadOnlyConnection): // several hosts, and none can be changed
+		return "name the primary in the URL, too"
 	}
 	return ""
 }
@@ -105,39 +80,22 @@ func (e *examination) row(ctx context.Context, sql string, into ...any) error {
 func (e *examination) checkTables(ctx context.Context) driver.Finding {
 	layout := e.layout()
 	made, err := layout.Find(ctx, e.pool)
+	e.made = made
 	misfit := layout.Misfit(made)
 	switch {
 	case database.Denied(err) && made.Strange == "":
-		e.known = true
 		return driver.Finding{} // see the exchanges
 	case err != nil:
-		return doctor.Fail(doctor.EveryLock, "see the error", "%v", database.Explain(err))
+		return doctor.Answer(e.Explain(err), e.remedy)
 	case made.Strange != "":
-		return doctor.Fail(doctor.EveryLock, "ask who made it, and why; if that is right, add schema_owner= to the URL", "%v", misfit)
-	case misfit != nil && made.Version > layout.Version:
-		return doctor.Fail(doctor.EveryLock, "use another schema= in the URL, or a newer version of this program", "%v", misfit)
+		return doctor.Fail(doctor.EveryLock, "ask who made it, and why", "%v", misfit)
 	case misfit != nil:
-		return doctor.Fail(doctor.EveryLock, "use another schema= in the URL, or drop the schema while nobody uses it, and have it made again", "%v", misfit)
+		return doctor.Fail(doctor.EveryLock, "use another schema= in the URL; or, if the version is larger, a newer version of this program; or drop the schema while nobody uses it, and have it made again", "%v", misfit)
 	case !made.There:
 		return doctor.Fail(doctor.EveryLock, "open the URL as a user who may make them, or have one run what interlock admin schema --grant "+e.server.User+" prints",
 			"they are not in the schema %s", layout.Schema)
 	}
-	e.made, e.known = made, true
 	return doctor.Sound
-}
-
-func (e *examination) checkExchanges(ctx context.Context) driver.Finding {
-	if !e.known { // functions of a stranger are not called
-		return driver.Finding{}
-	}
-	return doctor.Exchanges(doctor.Try(ctx, e.store, exchange.NewMailbox(), "doctor/"+exchange.NewID()+"/value"), e.remedy)
-}
-
-func (e *examination) checkListing(ctx context.Context) driver.Finding {
-	if !e.known {
-		return driver.Finding{}
-	}
-	return doctor.Listing(ctx, e.store, e.remedy)
 }
 
 // checkNews makes sure that waiters are told of grants.
@@ -190,25 +148,16 @@ func (e *examination) checkDisk(ctx context.Context) driver.Finding {
 func (e *examination) checkStandbys(ctx context.Context) driver.Finding {
 	var all int
 	var sync string
-	err := e.row(ctx, "SELECT count(*), current_setting('synchronous_standby_names') FROM pg_stat_replication", &all, &sync)
-	const remedy, detail = "synchronous_standby_names", "%d standbys, none of which the server waits for"
-	switch {
-	case err != nil:
+	if err := e.row(ctx, "SELECT count(*), current_setting('synchronous_standby_names') FROM pg_stat_replication", &all, &sync); err != nil {
 		return doctor.Unknown(lasting, database.Explain(err))
-	case all > 0 && sync == "" && e.made.Version > 0 && !e.made.Unlogged:
-		return doctor.Warn("exclusion: a failover may lose grants that the standby has not received, and then two hold a lock",
-			remedy+", or tables that are unlogged: they begin empty on the new primary, and nothing is granted for a TTL", detail, all)
-	case all > 0 && sync == "":
-		return doctor.Warn(lasting, remedy, detail, all)
+	}
+	promise, remedy := lasting, "synchronous_standby_names"
+	if e.made.Version > 0 && !e.made.Unlogged {
+		promise = "exclusion: a failover may lose grants that the standby has not received, and then two hold a lock"
+		remedy += ", or tables that are unlogged: they begin empty on the new primary, and nothing is granted for a TTL"
+	}
+	if all > 0 && sync == "" {
+		return doctor.Warn(promise, remedy, "%d standbys, none of which the server waits for", all)
 	}
 	return doctor.Sound
-}
-
-func (e *examination) checkClock(ctx context.Context) driver.Finding {
-	began := time.Now()
-	var now int64
-	if err := e.row(ctx, "SELECT "+database.NowUS, &now); err != nil {
-		return doctor.Unknown(doctor.Exclusion, database.Explain(err))
-	}
-	return doctor.Clock(doctor.Ahead(time.UnixMicro(now), began, time.Now()))
 }

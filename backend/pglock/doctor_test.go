@@ -130,9 +130,9 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	doctortest.Advised(t, url, "server", `ALTER ROLE "app" SET default_transaction_isolation = 'read committed'`, s.SQL)
 	s.SQL("ALTER ROLE app NOLOGIN")
 	r, _ := doctortest.Consult(t, url)
-	r.Has("server", driver.Fail, "not permitted to log in", `ALTER ROLE "app" LOGIN`)
+	r.Has("server", driver.Fail, "not permitted to log in", "user and password of the URL")
 	r, _ = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr+"/"+pgtest.Database, s.Addr+"/other", 1))
-	r.Has("server", driver.Fail, `"other" does not exist`, `CREATE DATABASE "other"`)
+	r.Has("server", driver.Fail, `"other" does not exist`)
 
 	standby := pgtest.StartStandby(t, s)
 	r, refused := doctortest.Consult(t, standby.URL())
@@ -144,7 +144,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	r.Has("server", driver.Fail, "read only", "name the primary")
 
 	r, refused = doctortest.Consult(t, strings.Replace(s.URL(), s.Addr, starting(t), 1))
-	r.Has("server", driver.Fail, "starting up", "wait until the server has started")
+	r.Has("server", driver.Fail, "starting up")
 	if !driver.IsPassing(refused) {
 		t.Errorf("whoever opens it does not ask again: %v", refused)
 	}

@@ -67,7 +67,7 @@ func unfit(s database.Server) error {
 	case s.Standby:
 		return driver.Permanent(errors.New("this server is a standby, where nothing can be changed: name the primary, or both (host1,host2)"))
 	case s.ReadOnly:
-		return driver.Permanent(errors.New("transactions are read-only here (default_transaction_read_only)"))
+		return driver.Permanent(fmt.Errorf("transactions are read-only here: %s, or where else the setting comes from", s.Set("read_only", "off")))
 	case s.Isolation != database.ReadCommitted:
 		return driver.Permanent(fmt.Errorf("transactions are %s here, which would make calls fail under load: %s", s.Isolation, s.Set("isolation", "'"+database.ReadCommitted+"'")))
 	}

@@ -1,17 +1,14 @@
 package quorumlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/doctor"
-	"github.com/interlock-go/interlock/internal/oneline"
 )
 
 const (
@@ -24,34 +21,30 @@ type state struct {
 	life     string
 	sound    bool
 	findings []driver.Finding
-
-	ahead, unsure time.Duration // its clock, of that of this machine
-	timed         bool          // that is known
+	clock    doctor.Reading
 }
 
 // Check has the findings of the quorum itself, and those of each member with its name in front.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
-	all := ask(ctx, d, 10*time.Second, func(ctx context.Context, m driver.Driver) (state, error) {
-		var st state
-		var err error
+	all := ask(ctx, d, 10*time.Second, func(ctx context.Context, m driver.Driver) (st state, err error) {
 		if st.life, err = lifeOf(ctx, m); err == nil && st.life != "" {
 			st.sound, err = isSound(ctx, m, st.life)
 		}
 		st.findings = m.Check(ctx)
-		st.readClock(ctx, m)
+		st.clock = clockOf(ctx, m)
 		return st, err
 	})
-	found := []driver.Finding{
-		doctor.Of("members", d.checkReach(all)),
-		doctor.Of("number", d.checkNumber()),
-		doctor.Of("independence", checkTwins(all)),
-		doctor.Of("restarts", checkLives(all)),
-		doctor.Of("clocks", checkClocks(all)),
+	of := func(check func([]answer[state]) driver.Finding) func(context.Context) driver.Finding {
+		return func(context.Context) driver.Finding { return check(all) }
 	}
+	found := doctor.Examine(ctx, nil, []doctor.Check{
+		{"members", "all can be reached", of(d.checkReach)},
+		{"number", fmt.Sprintf("%d members survive the loss of %d", len(all), len(all)-d.majority), of(checkNumber)},
+		{"independence", "all have different addresses, and data of their own", of(checkTwins)},
+		{"restarts", "a member that comes back without its data counts again after one TTL", of(checkLives)},
+		{"clocks", "those of the members agree, of those that show them", of(checkClocks)},
+	}...)
 	for _, a := range all {
-		if a.err != nil && len(a.got.findings) == 0 {
-			found = append(found, doctor.Of(a.m.name, doctor.Fail(promiseLoss, "start it again, or look at the network between", "%s", oneline.Of(a.err.Error()))))
-		}
 		for _, f := range a.got.findings {
 			f.Check = a.m.name + ": " + f.Check
 			found = append(found, f)
@@ -61,52 +54,41 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 }
 
 func (d *Driver) checkReach(all []answer[state]) driver.Finding {
-	var away []string
-	for _, a := range all {
-		if a.err != nil {
-			away = append(away, a.m.name)
-		}
-	}
-	text := fmt.Sprintf("%d of %d can be reached", len(all)-len(away), len(all))
+	const remedy = "start them again, or look at the network between"
+	away := failures(all)
+	text := fmt.Sprintf("%d of %d can be reached, %d are needed; not %s", len(all)-len(away), len(all), d.majority, strings.Join(away, ", "))
 	switch {
-	case len(away) == 0:
-		return doctor.Fine("%s", text)
 	case len(all)-len(away) < d.majority:
-		return doctor.Fail(promiseAll, "start them again, or look at the network between", "%s, %d are needed; not %s", text, d.majority, strings.Join(away, ", "))
+		return doctor.Fail(promiseAll, remedy, "%s", text)
+	case len(away) > 0:
+		return doctor.Warn(promiseLoss, remedy, "%s", text)
 	}
-	return doctor.Warn(promiseLoss, "start it again, or look at the network between", "%s, %d are needed; not %s", text, d.majority, strings.Join(away, ", "))
+	return doctor.Sound
 }
 
-func (d *Driver) checkNumber() driver.Finding {
-	n := len(d.members)
-	if n%2 == 0 {
-		return doctor.Warn(promiseLoss, fmt.Sprintf("have %d or %d members", n-1, n+1), "%d members survive the loss of %d, as %d do", n, n-d.majority, n-1)
+func checkNumber(all []answer[state]) driver.Finding {
+	if n := len(all); n%2 == 0 {
+		return doctor.Warn(promiseLoss, fmt.Sprintf("have %d or %d members", n-1, n+1), "%d members survive the loss of %d, as %d do", n, n/2-1, n-1)
 	}
-	return doctor.Fine("%d members survive the loss of %d", n, n-d.majority)
+	return doctor.Sound
 }
 
 func checkTwins(all []answer[state]) driver.Finding {
-	first, at := map[string]string{}, map[string]string{}
-	var one driver.Finding
+	first := map[string]string{}
 	for _, a := range all {
-		if same, ok := first[a.got.life]; ok && a.got.life != "" {
-			return doctor.Fail(promiseLoss, "name each server once", "%s and %s are the same server, of which one does not count", same, a.m.name)
+		life, where := "life "+a.got.life, ""
+		if u, err := driver.ParseURL(a.m.name); err == nil && len(u.Hosts) > 0 {
+			where = u.Scheme + strings.Join(u.Hosts, ",")
 		}
-		first[a.got.life] = a.m.name
-		u, err := driver.ParseURL(a.m.name)
-		if err != nil || len(u.Hosts) == 0 {
-			continue
+		switch {
+		case a.got.life != "" && first[life] != "":
+			return doctor.Fail(promiseLoss, "name each server once", "%s and %s are the same server, of which one does not count", first[life], a.m.name)
+		case where != "" && first[where] != "":
+			return doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", first[where], a.m.name)
 		}
-		where := u.Scheme + strings.Join(u.Hosts, ",")
-		if same, ok := at[where]; ok {
-			one = doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", same, a.m.name)
-		}
-		at[where] = a.m.name
+		first[life], first[where] = a.m.name, a.m.name
 	}
-	if one != (driver.Finding{}) {
-		return one
-	}
-	return doctor.Fine("all have different addresses, and data of their own")
+	return doctor.Sound
 }
 
 // checkLives explains why a member that can be reached does not count.
@@ -121,46 +103,44 @@ func checkLives(all []answer[state]) driver.Finding {
 		return doctor.Warn(promiseLoss, "wait for one TTL while a client is open: an empty member does not count before that, since it may have forgotten who held what",
 			"new, or without the data that they had: %s", strings.Join(fresh, ", "))
 	}
-	return doctor.Fine("a member that comes back without its data counts again after one TTL")
+	return doctor.Sound
 }
 
-// readClock reads the clock of a member: a ticket shows when it has joined.
-func (st *state) readClock(ctx context.Context, m driver.Driver) {
+// clockOf reads the clock of a member: a ticket shows when it has joined.
+func clockOf(ctx context.Context, m driver.Driver) (none doctor.Reading) {
 	s, err := m.Open(ctx, driver.SessionOptions{TTL: 10 * time.Second, Owner: "doctor"})
 	if err != nil {
-		return
+		return none
 	}
 	defer s.Close(ctx)
 	r := driver.Request{ID: newID(), Queue: ownQueues + "clock", Kind: driver.Mutex, Units: 1, Capacity: 1}
 	began := time.Now()
-	_, err = s.Join(ctx, r)
+	_, _ = s.Join(ctx, r)
 	ended := time.Now()
-	if err != nil {
-		return
-	}
 	q, _ := m.Follow(ctx, r.Queue, "")
 	for _, t := range q.Members {
 		if t.ID == r.ID && !t.Since.IsZero() {
-			st.ahead, st.unsure = doctor.Ahead(t.Since, began.Round(0), ended.Round(0))
-			st.timed = true
+			return doctor.Ahead("", t.Since, began, ended)
 		}
 	}
+	return none
 }
 
 // checkClocks compares the members with each other: by the clock of this machine nothing is measured.
 func checkClocks(all []answer[state]) driver.Finding {
-	all = slices.DeleteFunc(slices.Clone(all), func(a answer[state]) bool { return !a.got.timed })
-	if len(all) < 2 {
-		return doctor.Fine("fewer than two members show their clocks")
+	var known []doctor.Reading
+	for _, a := range all {
+		if a.got.clock.Of = a.m.name; a.got.clock.Wrong != 0 {
+			known = append(known, a.got.clock)
+		}
 	}
-	by := func(a, b answer[state]) int { return cmp.Compare(a.got.ahead, b.got.ahead) }
-	first, last := slices.MinFunc(all, by), slices.MaxFunc(all, by)
-	off, unsure := last.got.ahead-first.got.ahead, last.got.unsure+first.got.unsure
-	if off-unsure > time.Second {
-		return doctor.Warn("one holder at a time, if a clock is set forward while locks are held", "have NTP keep the clocks of all members, by slewing, not by steps",
-			"the clock of %s is ahead of that of %s by %v ± %v", last.m.name, first.m.name, doctor.Short(off), doctor.Short(unsure))
+	if len(known) < 2 {
+		return doctor.Sound
 	}
-	return doctor.Fine("those of the members differ by %v ± %v", doctor.Short(off), doctor.Short(unsure))
+	if differ, text := doctor.Apart(known); differ > time.Second {
+		return doctor.Warn("one holder at a time, if a clock is set forward while locks are held", doctor.Slewing, "%s", text)
+	}
+	return doctor.Sound
 }
 
 var errSameTwice = errors.New("the same member is named twice")

@@ -32,12 +32,12 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 	client, err := c.conns.Client(ctx, o)
 	switch {
 	case conn.Answered(err):
-		return []driver.Finding{c.unreachable(err)}, nil
+		return doctor.Examine(ctx, []doctor.Check{doctor.Server(conn.Explain(err), c.remedy)}), nil
 	case err != nil:
 		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), aboutTLS(u, err))
 	}
 	s := newStore(client, c)
-	d := exchange.New(s, s.mailbox)
+	d := exchange.New(s, s.mailbox) // which listens
 	defer d.Close()
 	return d.Check(ctx), nil
 }
@@ -46,27 +46,21 @@ func examine(ctx context.Context, u *driver.URL) ([]driver.Finding, error) {
 // is asked, and those are named that differ.
 func (s *store) Check(ctx context.Context) []driver.Finding {
 	if err := s.usable(ctx); err != nil {
-		return []driver.Finding{s.unreachable(err)}
+		return doctor.Examine(ctx, []doctor.Check{doctor.Server(err, s.remedy)})
 	}
 	nodes := s.askAll(ctx)
 	var all []driver.Finding
 	of := map[driver.Finding][]string{}
 	for _, n := range nodes {
-		checks := []doctor.Check{
-			{"server", "it answers", n.checkServer},
+		for _, f := range doctor.Examine(ctx, []doctor.Check{{"server", "it answers", n.checkServer}}, []doctor.Check{
 			{"version", "as new as locks need", n.checkVersion},
-			{"mode", "it takes writes of its own", n.checkMode},
 			{"persistence", "every write is synced before it is answered (appendfsync always)", n.checkPersistence},
 			{"memory", "nothing is evicted (noeviction)", n.checkMemory},
 			{"replication", "a failover loses no grant, or there is no replica", n.checkReplication},
 			{"cluster", "all slots are served", n.checkCluster},
 			{"access", "nobody without a password may change keys", n.checkAccess},
 			{"configuration", "it can be seen", n.checkVisible},
-		}
-		if n.err != nil {
-			checks = checks[:1]
-		}
-		for _, f := range doctor.Examine(ctx, checks) {
+		}...) {
 			if of[f] == nil {
 				all = append(all, f)
 			}
@@ -81,11 +75,19 @@ func (s *store) Check(ctx context.Context) []driver.Finding {
 	if !slices.ContainsFunc(nodes, func(n *node) bool { return n.err == nil }) {
 		return all
 	}
-	return append(all, doctor.Examine(ctx, []doctor.Check{
-		{"exchanges", "locks and values can be used", s.checkExchanges},
-		{"listing", "names can be read", func(ctx context.Context) driver.Finding { return doctor.Listing(ctx, s, s.remedy) }},
-		{"clock", "those of the servers and of this machine agree", func(context.Context) driver.Finding { return checkClocks(nodes) }},
-	})...)
+	use := doctor.Use(s, s.try, s.remedy)
+	exchanges := use[0].Of
+	use[0].Of = func(ctx context.Context) driver.Finding { return mayBeNamed(exchanges(ctx)) }
+	return append(all, doctor.Examine(ctx, nil, append(use,
+		doctor.Check{"clock", "those of the servers and of this machine agree", func(context.Context) driver.Finding { return checkClocks(nodes) }})...)...)
+}
+
+// mayBeNamed makes a warning of keys that are refused where the URL has no prefix: the names of locks may have one.
+func mayBeNamed(f driver.Finding) driver.Finding {
+	if strings.Contains(f.Remedy, " ~* ") {
+		return doctor.Warn("the locks whose names the user's rights do not cover", "add ?prefix=PREFIX to the URL, if all names have one, or "+f.Remedy, "a lock called doctor/…: %s", f.Detail)
+	}
+	return f
 }
 
 // refusedCommand is where a server says which command a user may not run.
@@ -134,31 +136,14 @@ func (c *config) remedy(err error) string {
 		return c.grant(err)
 	case says("nknown command"), says("nknown Redis command"):
 		return "use a server that has this command, and take it out of its rename-command"
-	case says("WRONGPASS"), says("NOAUTH"):
-		return "correct user and password of the URL, or ACL SETUSER " + cmp.Or(c.user, "USER") + " on >PASSWORD"
-	case says("LOADING"):
-		return "wait until the server has read its data: INFO persistence shows loading_eta_seconds"
-	case says("MASTERDOWN"):
-		return "name the master in the URL, or the Sentinels and ?master=NAME: this is a replica without one"
-	case says("BUSY"):
-		return "wait until the script of another program has ended, or SCRIPT KILL"
-	case says("max number of clients"):
-		return "raise maxclients, or share clients: one needs two to four connections"
 	case !conn.Answered(err):
 		return "see that the server runs, and that the URL names it"
 	}
 	return ""
 }
 
-func (c *config) unreachable(err error) driver.Finding {
-	f := doctor.Exchanges(conn.Explain(err), c.remedy)
-	f.Check = "server"
-	return f
-}
-
-// checkExchanges tries a lock and a value, in a Cluster so many that each node has one.
-func (s *store) checkExchanges(ctx context.Context) driver.Finding {
-	var tried exchange.Store = s
+// try tries a lock and a value, in a Cluster so many that each node has one.
+func (s *store) try(ctx context.Context, tried exchange.Store) error {
 	if s.replicas > 0 {
 		tried = confirming{s}
 	}
@@ -166,22 +151,19 @@ func (s *store) checkExchanges(ctx context.Context) driver.Finding {
 	if s.client.Mode() == rueidis.ClientModeCluster {
 		names = 8 * len(s.client.Nodes())
 	}
+	// PTTL is seldom needed: of a lock that is left, by a client that loads our scripts.
 	probe := "interlock:{" + s.prefix + s.allNames + "doctor}:t"
-	if err := s.client.Do(ctx, s.client.B().Eval().Script("return redis.call('PTTL', KEYS[1])").Numkeys(1).Key(probe).Build()).Error(); err != nil { // which is seldom needed: of a lock that is left, by a client that loads our scripts
-		return doctor.Exchanges(s.Explain(err), s.remedy)
+	err := s.client.Do(ctx, s.client.B().Eval().Script("return redis.call('PTTL', KEYS[1])").Numkeys(1).Key(probe).Build()).Error()
+	if err != nil {
+		return s.Explain(err)
 	}
-	for range names {
-		name := s.allNames + "doctor/" + exchange.NewID() + "/value"
-		err := doctor.Try(ctx, tried, exchange.NewMailbox(), name)
-		switch {
-		case err == nil:
-		case s.prefix+s.allNames == "" && conn.Forbidden(err) && strings.Contains(err.Error(), " key"):
-			return doctor.Warn("the locks whose names the user's rights do not cover", "add ?prefix=PREFIX to the URL, if all names have one, or "+s.grant(err), "a lock called doctor/…: %v", err)
-		default:
-			return doctor.Exchanges(fmt.Errorf("%w%s", err, s.servedBy(ctx, name)), s.remedy)
+	for ; err == nil && names > 0; names-- {
+		var name string
+		if name, err = doctor.TryAs(ctx, tried, exchange.NewMailbox(), s.allNames); err != nil {
+			err = fmt.Errorf("%w%s", err, s.servedBy(ctx, name))
 		}
 	}
-	return doctor.Sound
+	return err
 }
 
 // servedBy names the node of a Cluster that keeps a name.
@@ -203,7 +185,7 @@ type node struct {
 	err          error             // it cannot be asked for anything
 	info, config map[string]string // the answers of INFO and CONFIG GET
 	hidden       error             // what it refuses to say
-	ahead, wrong time.Duration     // its clock
+	clock        doctor.Reading
 }
 
 // askAll asks all nodes at once. Each may take five seconds.
@@ -212,7 +194,7 @@ func (s *store) askAll(ctx context.Context) []*node {
 	var asked sync.WaitGroup
 	clients := s.client.Nodes()
 	for _, addr := range slices.Sorted(maps.Keys(clients)) {
-		n := &node{store: s, addr: addr, at: clients[addr], config: map[string]string{}}
+		n := &node{store: s, addr: addr, at: clients[addr]}
 		all = append(all, n)
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -238,19 +220,12 @@ func (n *node) ask(ctx context.Context) error {
 		return err
 	}
 	if len(at) == 2 {
-		n.ahead, n.wrong = doctor.Ahead(time.Unix(at[0], at[1]*1000), began.Round(0), time.Now().Round(0))
+		n.clock = doctor.Ahead(n.addr, time.Unix(at[0], at[1]*1000), began, time.Now())
 	}
-	text, err := do("INFO").ToString()
-	n.hidden = errors.Join(n.hidden, err)
+	text, unseen := do("INFO").ToString()
 	n.info = lines(text)
-	for _, setting := range []string{"appendfsync", "no-appendfsync-on-rewrite", "save"} { // several at once are possible since Redis 7 only
-		m, err := do("CONFIG", "GET", setting).AsStrMap()
-		maps.Copy(n.config, m)
-		if err != nil {
-			n.hidden = errors.Join(n.hidden, err)
-			break
-		}
-	}
+	n.config, err = do("CONFIG", "GET", "*").AsStrMap()
+	n.hidden = errors.Join(unseen, err)
 	return nil
 }
 
@@ -266,13 +241,10 @@ func lines(text string) map[string]string {
 }
 
 func (n *node) checkServer(context.Context) driver.Finding {
-	if n.err != nil {
-		return n.unreachable(n.err)
+	if n.err == nil && n.info["loading"] == "1" { // some answer meanwhile what needs no data
+		return doctor.Answer(errors.New("LOADING: it reads its data"), n.remedy)
 	}
-	if n.info["loading"] == "1" { // some answer meanwhile what needs no data
-		return n.unreachable(errors.New("LOADING: it reads its data"))
-	}
-	return doctor.Sound
+	return doctor.Answer(n.err, n.remedy)
 }
 
 func (n *node) checkVisible(context.Context) driver.Finding {
@@ -285,28 +257,13 @@ func (n *node) checkVisible(context.Context) driver.Finding {
 
 func (n *node) checkVersion(context.Context) driver.Finding {
 	const use = "use Redis 6.2 or later, or Valkey"
-	for key := range n.info {
-		if product, ok := strings.CutSuffix(key, "_version"); ok && slices.Contains([]string{"dragonfly", "keydb", "garnet", "kvrocks"}, product) {
+	for _, product := range []string{"dragonfly", "keydb", "garnet", "kvrocks"} {
+		if n.info[product+"_version"] != "" {
 			return doctor.Warn("all: they are tested with Redis and Valkey", use, "the server is %s", product)
 		}
 	}
-	var major, minor int
-	switch read, _ := fmt.Sscanf(n.info["redis_version"], "%d.%d", &major, &minor); {
-	case read < 2:
-		return driver.Finding{}
-	case major < 6 || major == 6 && minor < 2:
-		return doctor.Fail(doctor.EveryLock, use, "Redis %d.%d does not have SET with GET and PXAT", major, minor)
-	}
-	return doctor.Sound
-}
-
-// isReplica reports whether another server is the master. One that takes writes all the same is not read-only.
-func (n *node) isReplica() bool { return n.info["role"] == "slave" }
-
-func (n *node) checkMode(context.Context) driver.Finding {
-	if n.isReplica() && n.client.Mode() != rueidis.ClientModeCluster {
-		return doctor.Fail(doctor.EveryLock+"; or, if it takes writes, exclusion: its master does not know of them",
-			"name the master, or the Sentinels and ?master=NAME", "it is a replica of %s:%s", n.info["master_host"], n.info["master_port"])
+	if v := n.info["redis_version"]; doctor.Older(v, 6, 2) {
+		return doctor.Fail(doctor.EveryLock, use, "Redis %s does not have SET with GET and PXAT", v)
 	}
 	return doctor.Sound
 }
@@ -338,23 +295,29 @@ func (n *node) checkPersistence(context.Context) driver.Finding {
 
 // checkMemory sees that the server does not drop locks.
 func (n *node) checkMemory(context.Context) driver.Finding {
-	const keep = "set maxmemory-policy to noeviction, and keep caches in a server of their own"
-	switch policy := n.info["maxmemory_policy"]; {
-	case policy == "":
+	policy := n.info["maxmemory_policy"]
+	if policy == "" {
 		return driver.Finding{} // see checkVisible
-	case policy == "noeviction":
-		return doctor.Sound
-	case n.info["maxmemory"] != "0":
-		return doctor.Fail(doctor.Exclusion+": when memory is short the server drops locks that are held, and values", keep, "maxmemory-policy is %s", policy)
-	default:
-		return doctor.Warn(doctor.Exclusion+", as soon as maxmemory is set: the server may then drop locks that are held, and values", keep, "maxmemory-policy is %s", policy)
 	}
+	if policy == "noeviction" {
+		return doctor.Sound
+	}
+	f := doctor.Warn(doctor.Exclusion+": when memory is short (as soon as maxmemory is set) the server drops locks that are held, and values",
+		"set maxmemory-policy to noeviction, and keep caches in a server of their own", "maxmemory-policy is %s", policy)
+	if n.info["maxmemory"] != "0" {
+		f.Status = driver.Fail
+	}
+	return f
 }
 
 // checkReplication says what a failover may lose. Whether enough replicas are there for grants, the exchanges say.
 func (n *node) checkReplication(context.Context) driver.Finding {
-	if n.info["role"] == "" || n.isReplica() {
-		return driver.Finding{}
+	if n.info["role"] != "master" { // another one is, or see checkVisible
+		if n.info["role"] == "" || n.client.Mode() == rueidis.ClientModeCluster {
+			return driver.Finding{}
+		}
+		return doctor.Fail(doctor.EveryLock+"; or, if it takes writes, exclusion: its master does not know of them",
+			"name the master, or the Sentinels and ?master=NAME", "it is a replica of %s:%s", n.info["master_host"], n.info["master_port"])
 	}
 	online, late := 0, ""
 	for i := 0; n.info["slave"+strconv.Itoa(i)] != ""; i++ { // ip=…,port=…,state=online,offset=…,lag=seconds
@@ -436,23 +399,21 @@ func (n *node) checkAccess(ctx context.Context) driver.Finding {
 // checkClocks compares the clocks of all nodes, since a failover or a move of a slot changes the clock, and that of
 // this machine.
 func checkClocks(nodes []*node) driver.Finding {
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.err != nil || n.wrong == 0 })
-	if len(nodes) == 0 {
+	var all []doctor.Reading
+	for _, n := range nodes {
+		if n.clock.Wrong != 0 {
+			all = append(all, n.clock)
+		}
+	}
+	if len(all) == 0 {
 		return driver.Finding{}
 	}
-	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.ahead, b.ahead) })
-	first, last := nodes[0], nodes[len(nodes)-1]
-	between, wrong := last.ahead-first.ahead, first.wrong+last.wrong
-	if between-wrong > 100*time.Millisecond {
-		f := doctor.Warn("exclusion, when a lock moves to another node by a failover or a move of its slot: its lease ends earlier there, by the difference",
-			doctor.Slewing, "that of %s is %v ± %v ahead of that of %s", last.addr, doctor.Short(between), doctor.Short(wrong), first.addr)
-		if between-wrong > time.Second {
+	if differ, text := doctor.Apart(all); differ > 100*time.Millisecond {
+		f := doctor.Warn("exclusion, when a lock moves to another node by a failover or a move of its slot: its lease ends earlier there, by the difference", doctor.Slewing, "%s", text)
+		if differ > time.Second {
 			f.Status = driver.Fail
 		}
 		return f
 	}
-	if first.ahead.Abs() > last.ahead.Abs() {
-		last = first
-	}
-	return doctor.Clock(last.ahead, last.wrong)
+	return all[0].Differs(doctor.Forward)
 }

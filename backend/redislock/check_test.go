@@ -74,7 +74,6 @@ func TestCheckOfConfigurations(t *testing.T) {
 	}{
 		{nil, "", "server", driver.OK, nil, nil},
 		{nil, "", "version", driver.OK, nil, nil},
-		{nil, "", "mode", driver.OK, nil, nil},
 		{nil, "", "exchanges", driver.OK, nil, nil},
 		{nil, "", "clock", driver.OK, nil, nil},
 
@@ -130,7 +129,7 @@ func TestCheckOfReplicas(t *testing.T) {
 	e.Has("persistence", driver.Warn, "also those of replicas")
 	examine(t, "redis://"+master.Addr+"?replicas=1").Has("replication", driver.OK)
 	examine(t, "redis://"+master.Addr+"?replicas=2").Has("replication", driver.Fail, "1 in sync", "lower replicas in the URL")
-	examine(t, "redis://"+replica.Addr).Has("mode", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
+	examine(t, "redis://"+replica.Addr).Has("replication", driver.Fail, "a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
 
 	replica.Kill()
 	busy.Until(t, "the replica is given up", func() bool {

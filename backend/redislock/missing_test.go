@@ -99,8 +99,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	s := redistest.Start(t)
 	url := withRights(t, s, "on", ">secret", "~*", "&*", "+@all")
 	r, refused := doctortest.Consult(t, strings.Replace(url, ":secret@", ":wrong@", 1)+"&"+patient)
-	name, _, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), ":")
-	r.Has("server", driver.Fail, "WRONGPASS", "user and password of the URL", "ACL SETUSER "+name+" on >PASSWORD")
+	r.Has("server", driver.Fail, "WRONGPASS", "check user and password")
 	if refused == nil || strings.Contains(fmt.Sprint(r.All), "wrong@") {
 		t.Errorf("%v: %+v", refused, r.All)
 	}
@@ -112,7 +111,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	}
 }
 
-// Promise: whoever is turned away by a full server is told so, and by the doctor what to do.
+// Promise: whoever is turned away by a full server is told so, also by the doctor.
 func TestAFullServerIsNamed(t *testing.T) {
 	t.Parallel()
 	path := redistest.SocketPath(t)
@@ -123,14 +122,14 @@ func TestAFullServerIsNamed(t *testing.T) {
 			says(t, openOnce(t, "redis://"+host), "max number of clients reached")
 		}
 		r, refused := doctortest.Consult(t, "redis://"+host)
-		r.Has("server", driver.Fail, "max number of clients reached", "raise maxclients")
+		r.Has("server", driver.Fail, "max number of clients reached")
 		if refused == nil {
 			t.Error("it can be opened")
 		}
 	}
 }
 
-// Promise: a server that still reads its data is said to, and to be waited for.
+// Promise: a server that still reads its data is said to.
 func TestDoctorOfAServerThatLoads(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Config("enable-debug-command", "yes"), redistest.Config("loading-process-events-interval-bytes", "1024"))
@@ -149,7 +148,7 @@ func TestDoctorOfAServerThatLoads(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "LOADING")
 	})
 	r, refused := doctortest.Consult(t, "redis://"+s.Addr+"?"+patient)
-	r.Has("server", driver.Fail, "LOADING", "wait until the server has read its data")
+	r.Has("server", driver.Fail, "LOADING")
 	if refused == nil {
 		t.Error("it can be opened")
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/doctor"
-	"github.com/interlock-go/interlock/internal/fileclock"
 	"github.com/interlock-go/interlock/internal/folder"
 	"github.com/interlock-go/interlock/internal/trust"
 )
@@ -24,65 +24,43 @@ import (
 // Check is called for interlock doctor, and for programs that ask whether their backend is fit. It takes as long as
 // reading all of the file once.
 func (s *store) Check(ctx context.Context) []driver.Finding {
-	return doctor.Examine(ctx, []doctor.Check{
-		{"file", "it is the one that was opened", s.checkFile},
+	dir := filepath.Dir(s.file.path)
+	return doctor.Examine(ctx, nil, slices.Concat(doctor.Use(s, s.try, func(error) string { return "" })[:1], doctor.Files(dir, s.clock), []doctor.Check{
 		{"folder", "only those who share the file can replace it", s.checkPlace},
-		{"file system", "all who see the file see its locks", func(context.Context) driver.Finding { return doctor.Filesystem(filepath.Dir(s.file.path)) }},
 		{"sharing", "all who can read the file can use it", s.checkSharing},
 		{"integrity", "the file is sound, and so are the queues in it", s.checkIntegrity},
-		{"exchanges", "locks and values can be used", s.checkExchanges},
-		{"clock", "no step of the wall clock moves it", s.checkClock},
 		{"messages", "waiters are woken", s.checkMessages},
-		{"sessions", "the death of each is noticed at once", s.checkSessions},
-	})
+	})...)
 }
 
-func (s *store) checkFile(ctx context.Context) driver.Finding {
-	const stop = "stop all programs that use the file, then start them again"
-	if err := s.view(ctx, func(conn, time.Time) error { return s.file.same() }); err != nil {
-		return doctor.Fail(doctor.Exclusion, stop, "%v", err)
-	}
-	st, err := os.Stat(s.file.path)
-	if err != nil {
-		return doctor.Fail(doctor.Exclusion, stop, "%v", err)
-	}
-	if n := trust.HardLinks(st); n > 1 {
-		return doctor.Fail(doctor.Exclusion, "remove all names but one", "%s has %d names (hard links)", s.file.path, n)
-	}
-	return doctor.Sound
+// try finds a file that is another one now, a disk that is full, and who keeps the file locked.
+func (s *store) try(ctx context.Context, _ exchange.Store) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := doctor.TryAs(ctx, s, s.mailbox.Name, "")
+	return err
 }
 
 // checkPlace looks who can replace the file, or a folder that it is in.
 func (s *store) checkPlace(context.Context) driver.Finding {
-	at, beside := filepath.Dir(s.file.path), s.file.folder
+	const promise, remedy = doctor.Exclusion + ", if that is done", "move the file to where only root and those who use it can write"
+	at := filepath.Dir(s.file.path)
 	st, err := os.Lstat(at)
 	if err == nil {
 		err = trust.Place(at, st, s.file.mode)
 	}
-	if err == nil {
-		if st, err = beside.Root.Stat("."); err == nil {
-			err = trust.Folder(beside.Path, st, beside.Mode)
-		}
-	}
-	for up := filepath.Dir(at); err == nil && runtime.GOOS != "windows"; up = filepath.Dir(up) {
-		var who string
-		if st, err = os.Lstat(up); err != nil {
-			break
-		}
-		if st.Mode()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
-			who = "every user"
-		} else if !trust.Ours(st) && s.file.mode&0o022 == 0 {
-			who = trust.Whose(st)
-		}
-		if who != "" {
-			return doctor.Warn(doctor.Exclusion+", if that is done", "move the file to where only root and those who use it can write", "%s can write %s, and so replace a folder in which the file is", who, up)
-		}
-		if up == filepath.Dir(up) {
-			break
-		}
-	}
 	if err != nil {
-		return doctor.Fail(doctor.Exclusion, "see the detail", "%v", err)
+		return doctor.Fail(promise, remedy, "%v", err)
+	}
+	for up := filepath.Dir(at); up != at && runtime.GOOS != "windows"; at, up = up, filepath.Dir(up) {
+		switch st, err := os.Lstat(up); {
+		case err != nil:
+			return doctor.Unknown(promise, err)
+		case st.Mode()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0:
+			return doctor.Warn(promise, remedy, "every user can write %s, and so replace a folder in which the file is", up)
+		case !trust.Ours(st) && !trust.Shared(s.file.mode):
+			return doctor.Warn(promise, remedy, "%s can write %s, and so replace a folder in which the file is", trust.Whose(st), up)
+		}
 	}
 	return doctor.Sound
 }
@@ -129,15 +107,17 @@ func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 		}); err != nil {
 			return err
 		}
-		return c.eachQueue(func(name string, q *queue, err error) {
-			if err == nil && q.Behind != behind[name] {
-				wrong = append(wrong, fmt.Sprintf("queue %s has %d tickets behind, not %d", name, behind[name], q.Behind))
-			}
-			if err != nil {
+		return c.all("SELECT rowid, "+data+", name FROM queue WHERE "+named, func(r *sqlite.Stmt) bool {
+			q, name := &queue{}, r.ColumnText(2)
+			switch err := q.scan(r, name); {
+			case err != nil:
 				wrong = append(wrong, err.Error())
-			} else if line := q.wrong(); line != "" {
-				wrong = append(wrong, "queue "+name+" "+line)
+			case q.Behind != behind[name]:
+				wrong = append(wrong, fmt.Sprintf("queue %s has %d tickets behind, not %d", name, behind[name], q.Behind))
+			case !q.fits():
+				wrong = append(wrong, "queue "+name+" has a holder that does not fit")
 			}
+			return true
 		})
 	})
 	if err == nil && len(wrong) > 0 {
@@ -149,39 +129,17 @@ func (s *store) checkIntegrity(ctx context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// eachQueue reads all rows as they are.
-func (c conn) eachQueue(f func(name string, q *queue, err error)) error {
-	return c.all("SELECT rowid, "+data+", name FROM queue WHERE "+named, func(r *sqlite.Stmt) bool {
-		q, name := &queue{}, r.ColumnText(2)
-		f(name, q, q.scan(r, name))
-		return true
-	})
-}
-
-// wrong says in what a queue is wrong in itself. More permits may be held than there are since their number was set.
-func (q *queue) wrong() string {
+// fits reports whether the holders are in front, and have what there is. More permits may be held than there are
+// since their number was set.
+func (q *queue) fits() bool {
 	units, waits := int64(0), false
 	for _, t := range q.Tickets {
 		if units += t.Units; t.Held && (waits || units > q.Capacity && q.Kind != driver.Semaphore) {
-			return "has a holder that does not fit"
+			return false
 		}
 		waits = waits || !t.Held
 	}
-	return ""
-}
-
-func (s *store) checkExchanges(ctx context.Context) driver.Finding {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	err := doctor.Try(ctx, s, s.mailbox.Name, "doctor/"+exchange.NewID()+"/value")
-	return doctor.Exchanges(err, func(error) string { return "see the error: it names who keeps the file locked, if that is the reason" })
-}
-
-func (s *store) checkClock(context.Context) driver.Finding {
-	if !fileclock.Steady {
-		return doctor.Warn("exclusion, while the clock is set forward by more than a lease's margin", "let the clock be slewed, not stepped", "leases are counted by %s", s.clock)
-	}
-	return doctor.Sound
+	return true
 }
 
 func (s *store) checkMessages(context.Context) driver.Finding {
@@ -191,33 +149,6 @@ func (s *store) checkMessages(context.Context) driver.Finding {
 	}
 	if err != nil {
 		return doctor.Warn(fmt.Sprintf("waiters are woken: they look at the file every %v", pollEvery), "make sure that sockets can be made in "+s.file.folder.Path, "%v", err)
-	}
-	return doctor.Sound
-}
-
-func (s *store) checkSessions(ctx context.Context) driver.Finding {
-	all, missing := map[string]bool{}, 0
-	err := s.view(ctx, func(c conn, _ time.Time) error {
-		return c.eachQueue(func(_ string, q *queue, err error) {
-			for _, t := range q.Tickets {
-				all[t.Session.ID] = err == nil && !t.Fixed
-			}
-		})
-	})
-	if err != nil {
-		return driver.Finding{} // see the exchanges
-	}
-	for id, stands := range all {
-		lock, gone := s.file.folder.Dead(id)
-		if lock != nil {
-			lock.Close()
-		}
-		if gone && stands {
-			missing++
-		}
-	}
-	if missing > 0 {
-		return doctor.Warn("the death of these is noticed at once: it is by their TTL", "keep programs that clean up away from the folder", "the files of %d of %d in %s were removed", missing, len(all), s.file.folder.Path)
 	}
 	return doctor.Sound
 }

@@ -206,7 +206,7 @@ func TestCheckOfAHealthyFile(t *testing.T) {
 	d := open(t, file(t))
 	session(t, d, time.Hour)
 	findings := d.Check(t.Context())
-	if len(findings) < 8 {
+	if len(findings) < 7 {
 		t.Errorf("only %d findings", len(findings))
 	}
 	for _, f := range findings {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,51 +38,43 @@ type examination struct {
 	*store
 	l       *link
 	servers []*server
-	voters  int // of the ensemble; -1: not known, 0: a server that stands alone
-	tried   trial
+	voters  int  // of the ensemble; -1: not known, 0: a server that stands alone
+	unfit   bool // locks and values cannot be used
 }
 
 // Check examines the ensemble, and each server that can be reached.
 func (s *store) Check(ctx context.Context) []driver.Finding {
-	ctx, cancel := s.bound(ctx)
-	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, time.Minute) // for servers that do not answer
 	defer stop()
-	l, err := s.link(ctx)
-	if err == nil {
-		err = s.Explain(l.Sync(ctx, "/"))
+	e := &examination{store: s, voters: -1}
+	remedy := func(err error) string { return e.remedy(ctx, err) }
+	ttl := doctor.TTL(s, 15*time.Second, "set minSessionTimeout and maxSessionTimeout, or tickTime, on all servers")
+	if s.given != nil { // the program's
+		ttl.Of = func(context.Context) driver.Finding { return driver.Finding{} }
 	}
-	e := &examination{store: s, l: l, voters: -1}
-	e.servers = e.askAll(ctx)
-	unreachable := func(context.Context) driver.Finding {
-		if err == nil {
-			return doctor.Sound
-		}
-		return doctor.Fail(doctor.EveryLock, "see that the servers run and have a quorum, and that the URL names them (zks: with TLS)", "%v", err)
-	}
-	checks := []doctor.Check{
-		{"connection", "there is a session", unreachable},
+	return doctor.Examine(ctx, []doctor.Check{
 		{"servers", "all that the URL names serve", e.checkServers},
+		{"connection", "there is a session", e.checkConnection},
+	}, append(doctor.Use(s, e.try, remedy), []doctor.Check{
+		{"quorum", "one server may die", e.checkQuorum},
+		{"version", "no fault is known by which servers lose transactions", e.checkVersion},
+		ttl,
+		{"access", "only the user may change nodes", e.checkAccess},
+		{"values", "the longest is accepted", e.checkLarge},
+		{"clock", "those of the leader and of this machine agree", e.checkClock},
+		{"tokens", "they grow", e.checkTokens},
+		{"persistence", "changes are on disk before they are confirmed", e.checkPersistence},
+	}...)...)
+}
+
+func (e *examination) checkConnection(ctx context.Context) driver.Finding {
+	var err error
+	if e.l, err = e.link(ctx); err == nil {
+		err = e.Explain(e.l.Sync(ctx, "/"))
 	}
-	if err == nil {
-		e.askEnsemble(ctx)
-		e.tried = e.try(ctx)
-		checks = append(checks, []doctor.Check{
-			{"version", "no fault is known by which servers lose transactions", e.checkVersion},
-			{"quorum", "one server may die", e.checkQuorum},
-			{"sessions", "the usual TTL is granted", e.checkSessions},
-			{"exchanges", "locks and values can be used", e.checkExchanges},
-			{"listing", "names can be read", func(ctx context.Context) driver.Finding {
-				return doctor.Listing(ctx, s, func(err error) string { return e.remedy(ctx, err) })
-			}},
-			{"access", "only the user may change nodes", e.checkAccess},
-			{"values", "the longest is accepted", e.checkLarge},
-			{"clock", "those of the leader and of this machine agree", e.checkClock},
-			{"tokens", "they grow", e.checkTokens},
-			{"persistence", "changes are on disk before they are confirmed", e.checkPersistence},
-		}...)
-	}
-	return doctor.Examine(ctx, checks)
+	return doctor.Answer(err, func(error) string {
+		return "see that the servers run and have a quorum, and that the URL names them (zks: with TLS)"
+	})
 }
 
 const goesOn = "that locks go on when a server dies"
@@ -98,55 +89,41 @@ type server struct {
 
 // askAll asks all servers of the URL at once; of a program's own connection, only the server that it has now is known.
 func (e *examination) askAll(ctx context.Context) (all []*server) {
-	hosts := e.config.servers.Hosts
-	if e.given != nil {
-		hosts = []string{e.given.Conn.Server()}
-	}
+	to := e.stranger()
 	var asked sync.WaitGroup
-	for _, h := range hosts {
+	for _, h := range to.Hosts {
 		name, port, _ := net.SplitHostPort(h)
 		ips, err := net.DefaultResolver.LookupHost(ctx, name)
-		if err != nil || len(ips) == 1 {
-			all = append(all, &server{addr: h, err: err})
-			ips = ips[:0]
+		if len(ips) < 2 {
+			ips = []string{name}
 		}
 		for _, ip := range ips {
-			all = append(all, &server{addr: net.JoinHostPort(ip, port)})
-		}
-		for _, s := range all[len(all)-max(1, len(ips)):] {
-			dial := e.config.servers.Dialler(func() string { return name })
-			if e.given != nil {
-				dial = e.given.Dialler()
+			s := &server{addr: net.JoinHostPort(ip, port), err: err, says: map[string]string{}}
+			all = append(all, s)
+			if err == nil {
+				asked.Go(func() { s.ask(ctx, to.Dialler(func() string { return name })) })
 			}
-			asked.Go(func() {
-				if s.err == nil {
-					s.err = s.ask(ctx, dial)
-				}
-			})
 		}
 	}
 	asked.Wait()
 	return all
 }
 
-func (s *server) ask(ctx context.Context, dial zk.Dialler) error {
-	s.says = map[string]string{}
-	for _, word := range []string{"srvr", "mntr"} {
-		text, err := say(ctx, dial, s.addr, word)
-		if err != nil && word == "srvr" {
-			return err
-		}
-		s.refuses = s.refuses || word == "srvr" && strings.Contains(text, "not in the whitelist")
+// ask sends the words that a server answers without a session.
+func (s *server) ask(ctx context.Context, dial zk.Dialler) {
+	for _, word := range []string{"mntr", "srvr"} {
+		var text string
+		text, s.err = say(ctx, dial, s.addr, word)
+		s.refuses = strings.Contains(text, "not in the whitelist")
 		for line := range strings.Lines(strings.ReplaceAll(text, ": ", "\t")) {
 			if key, value, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
 				s.says[key] = strings.TrimSpace(value)
 			}
 		}
 	}
-	return nil
 }
 
-// say sends one of the words that a server answers without a session, over a connection of its own.
+// say sends one word, over a connection of its own.
 func say(ctx context.Context, dial zk.Dialler, addr, word string) (string, error) {
 	const within = 2 * time.Second
 	if ctx.Err() != nil {
@@ -172,7 +149,8 @@ func say(ctx context.Context, dial zk.Dialler, addr, word string) (string, error
 	return "", err
 }
 
-func (e *examination) checkServers(context.Context) driver.Finding {
+func (e *examination) checkServers(ctx context.Context) driver.Finding {
+	e.servers = e.askAll(ctx)
 	var bad []string
 	for _, s := range e.servers {
 		switch {
@@ -188,11 +166,12 @@ func (e *examination) checkServers(context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// askEnsemble reads the node that says who belongs to the ensemble, which all may read.
-func (e *examination) askEnsemble(ctx context.Context) {
+// checkQuorum reads the node that says who belongs to the ensemble, which all may read.
+func (e *examination) checkQuorum(ctx context.Context) driver.Finding {
+	const three = "use an ensemble of three servers, or five"
 	c, err := e.l.Get(ctx, "/zookeeper/config")
 	if err != nil {
-		return
+		return driver.Finding{}
 	}
 	e.voters = 0
 	for line := range strings.Lines(string(c.Data)) {
@@ -200,34 +179,7 @@ func (e *examination) askEnsemble(ctx context.Context) {
 			e.voters++
 		}
 	}
-}
-
-// checkVersion knows the first version without the faults by which servers lose transactions when leaders crash.
-func (e *examination) checkVersion(context.Context) driver.Finding {
-	known := false
-	for _, s := range e.servers {
-		var v [3]int
-		text, _, _ := strings.Cut(s.says["Zookeeper version"], ",")
-		if n, _ := fmt.Sscanf(text, "%d.%d.%d", &v[0], &v[1], &v[2]); n < 3 {
-			continue
-		}
-		known = true
-		if sound := [3]int{3, 9, 4}; slices.Compare(v[:], sound[:]) < 0 && e.voters != 0 {
-			return doctor.Warn("that failovers lose nothing: servers may differ in what they have after a leader has crashed", "use ZooKeeper 3.9.4 or later",
-				"%s has ZooKeeper %d.%d.%d, with some of ZOOKEEPER-4394, -4712, -4785 and -4925", s.addr, v[0], v[1], v[2])
-		}
-	}
-	if !known {
-		return driver.Finding{}
-	}
-	return doctor.Sound
-}
-
-func (e *examination) checkQuorum(context.Context) driver.Finding {
-	const three = "use an ensemble of three servers, or five"
 	switch {
-	case e.voters < 0:
-		return driver.Finding{}
 	case e.voters == 0:
 		return doctor.Warn(goesOn+": there is no other", three, "one server that stands alone")
 	case e.voters < 3:
@@ -238,19 +190,20 @@ func (e *examination) checkQuorum(context.Context) driver.Finding {
 	return doctor.Sound
 }
 
-// checkSessions asks for the TTL that programs have which do not choose one.
-func (e *examination) checkSessions(ctx context.Context) driver.Finding {
-	const usual = 15 * time.Second
-	l, err := e.stranger().Connect(ctx, usual)
-	if err != nil {
-		return doctor.Unknown("that a lock is passed on in time when its holder dies", err)
+// checkVersion knows the first version without the faults by which servers of an ensemble lose transactions when leaders
+// crash.
+func (e *examination) checkVersion(context.Context) (f driver.Finding) {
+	for _, s := range e.servers {
+		version, _, known := strings.Cut(s.says["Zookeeper version"], ",")
+		if doctor.Older(version, 3, 9, 4) && e.voters != 0 {
+			return doctor.Warn("that failovers lose nothing: servers may differ in what they have after a leader has crashed", "use ZooKeeper 3.9.4 or later",
+				"%s has ZooKeeper %s, with some of ZOOKEEPER-4394, -4712, -4785 and -4925", s.addr, version)
+		}
+		if known {
+			f = doctor.Sound
+		}
 	}
-	defer l.Close()
-	if _, granted := l.State(); granted != usual {
-		return doctor.Warn("that a lock is passed on within its TTL, and no sooner", "set minSessionTimeout and maxSessionTimeout, or tickTime, on all servers",
-			"a TTL of %v was asked for, and %v was granted", usual, granted)
-	}
-	return doctor.Sound
+	return f
 }
 
 // stranger is for connections beside the one that is examined, of who is not the user.
@@ -261,25 +214,16 @@ func (e *examination) stranger() *zk.Servers {
 	return &zk.Servers{Hosts: []string{e.given.Conn.Server()}, Dial: e.given.Dialler(), Patience: 5 * time.Second}
 }
 
-// trial is what came of doing what locks do.
-type trial struct {
-	err          error // the first exchange that failed
-	ahead, wrong time.Duration
-}
-
 // try does what locks do, below a name of its own.
-func (e *examination) try(ctx context.Context) (t trial) {
-	name := "doctor/" + strings.ToLower(exchange.NewID())
-	if t.err = doctor.Try(ctx, e.store, exchange.NewMailbox(), name); t.err == nil {
-		if err := e.Explain(e.brief(ctx)); err != nil {
-			t.err = fmt.Errorf("cannot remove what nobody uses: %w", err)
+func (e *examination) try(ctx context.Context, s exchange.Store) error {
+	err := doctor.Try(ctx, s)
+	if err == nil {
+		if err = e.Explain(e.brief(ctx)); err != nil {
+			err = fmt.Errorf("cannot remove what nobody uses: %w", err)
 		}
 	}
-	began := time.Now()
-	if now, _, _, err := e.clock(ctx, e.l); err == nil {
-		t.ahead, t.wrong = doctor.Ahead(time.UnixMilli(now), began.Round(0), time.Now().Round(0))
-	}
-	return t
+	e.unfit = err != nil
+	return err
 }
 
 // brief makes a node and removes it, where queues are, and where all programs have theirs.
@@ -336,13 +280,6 @@ func (e *examination) remedy(ctx context.Context, err error) string {
 	return text
 }
 
-func (e *examination) checkExchanges(ctx context.Context) driver.Finding {
-	if e.tried.err != nil {
-		return doctor.Fail(doctor.EveryLock, e.remedy(ctx, e.tried.err), "%s", doctor.WithoutHint(e.tried.err.Error()))
-	}
-	return doctor.Sound
-}
-
 // checkAccess tries to make a node without the user of the URL.
 func (e *examination) checkAccess(ctx context.Context) driver.Finding {
 	l, err := e.stranger().Connect(ctx, 10*time.Second)
@@ -362,7 +299,7 @@ func (e *examination) checkAccess(ctx context.Context) driver.Finding {
 
 // checkLarge writes the longest value, over connections of its own: a server to which it is too long ends them.
 func (e *examination) checkLarge(ctx context.Context) driver.Finding {
-	if e.given != nil || e.tried.err != nil {
+	if e.given != nil || e.unfit {
 		return driver.Finding{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -380,16 +317,14 @@ func (e *examination) checkLarge(ctx context.Context) driver.Finding {
 }
 
 // checkClock compares the leader's clock with ours. Leases of a fixed time end by it, all others do not.
-func (e *examination) checkClock(context.Context) driver.Finding {
-	t := e.tried
-	switch {
-	case t.wrong == 0:
-		return driver.Finding{}
-	case t.ahead.Abs()-t.wrong > time.Second:
-		return doctor.Warn("leases of a fixed time (ExpiresAfter, AtLeast, Extend), if the leader's clock is the wrong one and is corrected, or another leader's differs: they end that much sooner or later",
-			doctor.Slewing, "that of the leader differs from that of this machine by %v ± %v", doctor.Short(t.ahead), doctor.Short(t.wrong))
+func (e *examination) checkClock(ctx context.Context) driver.Finding {
+	began := time.Now()
+	now, _, _, err := e.clock(ctx, e.l)
+	if err != nil {
+		return driver.Finding{} // see the exchanges
 	}
-	return doctor.Sound
+	return doctor.Ahead("that of the leader", time.UnixMilli(now), began, time.Now()).Differs("leases of a fixed time (ExpiresAfter, AtLeast, Extend), " +
+		"if the leader's clock is the wrong one and is corrected, or another leader's differs: they end that much sooner or later")
 }
 
 // checkTokens looks how many leaders there have been: their number is the upper part of each transaction; and whether
@@ -403,18 +338,22 @@ func (e *examination) checkTokens(ctx context.Context) driver.Finding {
 		}
 	}
 	const most = driver.MaxToken >> 32
-	const remedy = "start a new ensemble before that, stop the programs meanwhile, and raise the tokens of resources that check them to what they have seen"
-	switch leaders := now >> 32; {
-	case before > now:
+	leaders := now >> 32
+	if before > now {
 		return doctor.Warn("that tokens grow: resources that check them may refuse who gets a lock now; and two may have held one",
 			"interlock admin raise-token --all FLOOR, with a FLOOR above the largest token that resources have seen, or --all --ahead 24h; and start no server with old data, or none, before those that have the latest",
 			"the ensemble is at transaction %#x, and had reached %#x before: it has lost data, or was restored", now, before)
-	case leaders >= most:
-		return doctor.Fail(doctor.EveryLock+": its token would be too large", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
-	case leaders > most/10*9:
-		return doctor.Warn("every lock, once the limit is reached", remedy, "the ensemble has elected %d leaders, and %d is the limit", leaders, most)
 	}
-	return doctor.Sound
+	if leaders <= most/10*9 {
+		return doctor.Sound
+	}
+	f := doctor.Warn(doctor.EveryLock+", once the limit is reached: its token would be too large",
+		"start a new ensemble before that, stop the programs meanwhile, and raise the tokens of resources that check them to what they have seen",
+		"the ensemble has elected %d leaders, and %d is the limit", leaders, most)
+	if leaders >= most {
+		f.Status = driver.Fail
+	}
+	return f
 }
 
 // checkPersistence sees from the figures whether servers wait for their disks: how often they have, and how many

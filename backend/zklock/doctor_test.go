@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range left { // queues are containers, which the server removes
-		if _, stat, err := c.Exists("/locks/doctor/" + name); err == nil && stat.NumChildren > 0 {
+		if _, stat, err := c.Exists("/locks/doctor/" + name + "/value"); err == nil && stat.NumChildren > 0 {
 			t.Errorf("it has left tickets in %s behind", name)
 		}
 	}
@@ -82,7 +82,7 @@ func TestCheckWithoutWords(t *testing.T) {
 	e.Only("quorum", "access")
 	e = doctortest.ExamineURL(t, "zk://"+secretive(t, s, "srvr", "conf"))
 	e.Has("servers", driver.OK)
-	e.Has("sessions", driver.OK)
+	e.Has("TTL", driver.OK)
 	e.Has("quorum", driver.Warn, "stands alone")
 	e.Only("quorum", "access")
 }
@@ -93,12 +93,12 @@ func TestCheckOfSettings(t *testing.T) {
 	e := doctortest.ExamineURL(t, "zk://"+s.Addr)
 	e.Has("persistence", driver.OK, "on disk")
 	e.Has("values", driver.Warn, "jute.maxbuffer")
-	e.Has("sessions", driver.Warn, "5s was granted", "maxSessionTimeout")
-	e.Only("quorum", "access", "values", "sessions")
+	e.Has("TTL", driver.Warn, "5s was granted", "maxSessionTimeout")
+	e.Only("quorum", "access", "values", "TTL")
 	s = zktest.Start(t, zktest.Durable(), zktest.Config("minSessionTimeout", "20000"))
 	e = doctortest.ExamineURL(t, "zk://"+s.Addr)
-	e.Has("sessions", driver.Warn, "20s was granted", "minSessionTimeout")
-	e.Only("quorum", "access", "sessions")
+	e.Has("TTL", driver.Warn, "20s was granted", "minSessionTimeout")
+	e.Only("quorum", "access", "TTL")
 }
 
 func TestCheckOfAnEnsemble(t *testing.T) {

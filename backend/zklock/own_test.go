@@ -65,7 +65,7 @@ func TestOwnConnection(t *testing.T) {
 		t.Error(err)
 	}
 	e := doctortest.Examine(t, ctx, d)
-	for _, check := range []string{"connection", "servers", "sessions", "exchanges"} {
+	for _, check := range []string{"connection", "servers", "exchanges"} {
 		e.Has(check, driver.OK)
 	}
 	e.Only("quorum", "access")

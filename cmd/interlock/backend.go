@@ -168,26 +168,23 @@ func (b backend) nested() error {
 }
 
 // exposed is what the doctor says of the rights of the file that the URL is from.
-func (b backend) exposed() []interlock.Finding {
-	if b.file == "" || runtime.GOOS == "windows" {
-		return nil
-	}
+func (b backend) exposed(context.Context) driver.Finding {
 	st, err := os.Stat(b.file)
-	if err != nil {
-		return nil
+	if b.file == "" || err != nil || runtime.GOOS == "windows" {
+		return driver.Finding{}
 	}
 	mode := st.Mode().Perm()
 	if mode&0o022 != 0 {
-		return []interlock.Finding{doctor.Of("URL", doctor.Warn("those who use this backend are kept out by each other's locks",
+		return doctor.Warn("those who use this backend are kept out by each other's locks",
 			"if they are not all trusted: chmod go-w "+b.file,
-			"other users can write %s (mode %04o), and so choose the backend of all who read it", b.file, mode))}
+			"other users can write %s (mode %04o), and so choose the backend of all who read it", b.file, mode)
 	}
 	if u, err := driver.ParseURL(b.url); err == nil && u.Secret() && mode&0o004 != 0 {
-		return []interlock.Finding{doctor.Of("URL", doctor.Warn("only those who have the password can change the locks",
+		return doctor.Warn("only those who have the password can change the locks",
 			fmt.Sprintf("give it to a group: chgrp GROUP %s && chmod 0640 %s", b.file, b.file),
-			"%s has a password and can be read by every user of this machine (mode %04o)", b.file, mode))}
+			"%s has a password and can be read by every user of this machine (mode %04o)", b.file, mode)
 	}
-	return nil
+	return driver.Finding{}
 }
 
 // firstLine is the first line that is neither empty nor a comment.

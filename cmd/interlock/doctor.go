@@ -50,7 +50,7 @@ deadlock.`,
 			if err != nil {
 				return err
 			}
-			findings = append(findings, b.exposed()...)
+			findings = append(findings, doctor.Examine(ctx, nil, doctor.Check{Name: "URL", Of: b.exposed})...)
 			fails := 0
 			for _, f := range findings {
 				if f.Status == driver.Fail {

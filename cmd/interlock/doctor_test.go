@@ -100,7 +100,7 @@ func TestDoctorWithoutRights(t *testing.T) {
 		url := s.URLOf("few", "secret")
 		refers(t, url)
 		const statement = "GRANT EXECUTE ON `locks`.* TO 'few'@'%'"
-		if f := consult(t, url, exitConfig)["procedures"]; !strings.Contains(f.Remedy, "interlock admin schema --only-grants --grant few@%") {
+		if f := consult(t, url, exitConfig)["tables"]; !strings.Contains(f.Remedy, "interlock admin schema --only-grants --grant few@%") {
 			t.Errorf("it says %+v", f)
 		}
 		s.Do(statement)

@@ -14,11 +14,11 @@ func TestAhead(t *testing.T) {
 	began := time.Now()
 	ended := began.Add(long)
 	for _, read := range []time.Time{began, ended} {
-		if ahead, wrong := doctor.Ahead(read, began, ended); ahead.Abs() > wrong {
-			t.Errorf("%v ± %v", ahead, wrong)
+		if r := doctor.Ahead("it", read, began, ended); r.Ahead.Abs() > r.Wrong {
+			t.Errorf("%+v", r)
 		}
-		if ahead, wrong := doctor.Ahead(read.Add(off), began, ended); ahead-wrong > off || ahead+wrong < off {
-			t.Errorf("%v ± %v, not %v", ahead, wrong, off)
+		if r := doctor.Ahead("it", read.Add(off), began, ended); r.Ahead-r.Wrong > off || r.Ahead+r.Wrong < off {
+			t.Errorf("%+v, not %v", r, off)
 		}
 	}
 }

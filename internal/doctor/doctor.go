@@ -37,12 +37,6 @@ func Fail(promise, remedy, format string, args ...any) driver.Finding {
 	return driver.Finding{Status: driver.Fail, Detail: WithoutHint(fmt.Sprintf(format, args...)), Promise: promise, Remedy: remedy}
 }
 
-// Of is the finding with what was looked at.
-func Of(check string, f driver.Finding) driver.Finding {
-	f.Check = check
-	return f
-}
-
 // Unknown is the finding that something could not be found out.
 func Unknown(promise string, err error) driver.Finding {
 	return Warn(promise, "see the error", "it could not be examined: %v", err)

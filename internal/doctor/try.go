@@ -5,16 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
 )
 
-// Try makes the exchanges of a lock and of a value once, as programs do, both with a name that ends with /value and is
-// used by nobody else. The error is that of the first one that fails: a right is missing, the server is read-only, its
-// memory or its disk is full.
-func Try(ctx context.Context, s exchange.Store, mailbox, name string) error {
+// Try is TryAs with a mailbox and a name of its own.
+func Try(ctx context.Context, s exchange.Store) error {
+	_, err := TryAs(ctx, s, exchange.NewMailbox(), "")
+	return err
+}
+
+// TryAs makes the exchanges of a lock and of a value once, as programs do, both with a name behind the prefix that ends
+// with /value and is used by nobody else. The error is that of the first one that fails: a right is missing, the server
+// is read-only, its memory or its disk is full.
+func TryAs(ctx context.Context, s exchange.Store, mailbox, prefix string) (name string, err error) {
+	name = prefix + "doctor/" + strings.ToLower(exchange.NewID()) + "/value"
 	session := exchange.Session{ID: exchange.NewID(), TTL: 10 * time.Second, Owner: "doctor", Mailbox: mailbox}
 	ref := func() exchange.Ref { return exchange.Ref{Queue: name, ID: exchange.NewID()} }
 	holder, waiter, again := ref(), ref(), ref()
@@ -40,7 +48,7 @@ func Try(ctx context.Context, s exchange.Store, mailbox, name string) error {
 		value, err = s.Swap(ctx, c)
 		return err
 	}
-	err := steps{
+	err = steps{
 		{"begin a session", func() error {
 			begun, err := s.Begin(ctx, session)
 			session.TTL = cmp.Or(begun.TTL, session.TTL)
@@ -73,9 +81,9 @@ func Try(ctx context.Context, s exchange.Store, mailbox, name string) error {
 	}.take(s.Explain)
 	if err != nil {
 		_, _ = s.End(ctx, session, []exchange.Leave{{Ref: waiter, Session: session, Waited: true}, {Ref: holder, Session: session}})
-		return err
+		return name, err
 	}
-	return steps{{"end a session", func() error { _, err := s.End(ctx, session, nil); return err }}}.take(s.Explain)
+	return name, steps{{"end a session", func() error { _, err := s.End(ctx, session, nil); return err }}}.take(s.Explain)
 }
 
 // Steps are made one after the other, until one fails.
@@ -91,21 +99,4 @@ func (all steps) take(explain func(error) error) error {
 		}
 	}
 	return nil
-}
-
-// Exchanges is the finding of what was tried.
-func Exchanges(err error, remedy func(error) string) driver.Finding {
-	if err == nil {
-		return Sound
-	}
-	return Fail(EveryLock, cmp.Or(remedy(err), "see the error: it names the reason"), "%v", err)
-}
-
-// Listing is the finding of whether the names of locks can be read, which locks do not need.
-func Listing(ctx context.Context, s exchange.Store, remedy func(error) string) driver.Finding {
-	_, _, err := s.List(ctx, "", "")
-	if err == nil {
-		return Sound
-	}
-	return Warn("inspection: interlock ls shows nothing", cmp.Or(remedy(err), "see the error"), "%v", s.Explain(err))
 }
