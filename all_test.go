@@ -405,6 +405,21 @@ func TestAllIsRevokedWithAPart(t *testing.T) {
 	}))
 }
 
+// A part that the context holds already may have been asked for before.
+func TestAllIsRevokedOfAPartThatWasAskedForBefore(t *testing.T) {
+	simulated(t, two(func(t *testing.T, a, b, otherA, _ member) {
+		held := acquire(t, a.Mutex("m", interlock.Reentrant()))
+		ok(t, otherA.Admin().Revoke(ctx, "m", held.ID()))
+		synctest.Wait()
+		lease, err := interlock.All(a.Mutex("m", interlock.Reentrant()), b.Mutex("n")).Acquire(bind(t, held))
+		ok(t, err)
+		failIf(t, !ended(lease.Revoked()), "it is not revoked")
+		failIf(t, !ended(lease.Parts()[0].Revoked()), "the part is not revoked")
+		ok(t, lease.Release())
+		ok(t, held.Release())
+	}))
+}
+
 func TestAllOfFixedTimesIsExtendedAndAdoptedByParts(t *testing.T) {
 	simulated(t, two(func(t *testing.T, a, b, otherA, otherB member) {
 		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")).With(interlock.ExpiresAfter(time.Minute)))

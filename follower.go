@@ -193,7 +193,7 @@ func (f *follower) run(ctx context.Context) error {
 				following = true
 				after := queue.Version
 				calls.Go(func() {
-					got, err := f.follow(ctx, after)
+					got, err := f.v.c.named(f.v.name).follow(ctx, after)
 					queues <- answer[driver.Queue]{got, err, read}
 				})
 			}
@@ -250,14 +250,4 @@ func (f *follower) said(err error) {
 	f.v.c.mu.Lock()
 	defer f.v.c.mu.Unlock()
 	f.why = err
-}
-
-// follow waits for another state of the queue.
-func (f *follower) follow(ctx context.Context, after string) (queue driver.Queue, err error) {
-	v := f.v.c.named(f.v.name)
-	err = v.retry(ctx, func(ctx context.Context) error {
-		queue, err = v.c.e.Driver().Follow(ctx, v.key, after)
-		return err
-	})
-	return queue, err
 }
