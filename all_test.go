@@ -470,6 +470,8 @@ func TestCloseOfOnePartsClientEndsTheWhole(t *testing.T) {
 			}()
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), interlock.ErrClosed)
+			later := bind(t, interlock.LeaseFrom(ctx))
+			wantErr(t, context.Cause(later), interlock.ErrClosed)
 			time.Sleep(5 * time.Second)
 			failIf(t, ended(closed), "Close did not wait for the function")
 			busy(t, otherA.Mutex("m"), true)

@@ -95,12 +95,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) (*Lease, error) {
 
 // abandon gives up the place of a member that does not enter. It does not wait for long.
 func (b *DoubleBarrier) abandon(l *Lease) {
-	left := make(chan struct{})
-	b.c.e.Background(func() {
-		defer close(left)
-		_ = l.Release()
-	})
-	b.c.e.Await(left, engine.Farewell)
+	b.c.e.Await(b.c.e.Task(func() { _ = l.Release() }), engine.Farewell)
 }
 
 // missed reports whether a round has begun with a ticket that was lost. It waits until the ticket

@@ -73,20 +73,27 @@ func TestAStoppedProcessIsToldAtItsNextCall(t *testing.T) {
 		},
 		"Held": nil,
 	} {
-		simulatedAs(t, name, func(t *testing.T) {
-			d := &stopped{Driver: memlock.New()}
-			l := client(t, d).RWMutex("rw").Writer()
-			lease := acquire(t, l)
-			bound := bind(t, lease)
-			d.jump(ttl)
-			if ask == nil {
-				holds(t, l, bound, false)
-			} else {
-				wantErr(t, ask(lease), interlock.ErrLost)
-			}
-			wantErr(t, lease.Err(), interlock.ErrLost) // and so is everybody
-			wantErr(t, context.Cause(bound), interlock.ErrLost)
-		})
+		for of, lock := range map[string]func(*interlock.Client) *interlock.Lock{
+			"one": func(c *interlock.Client) *interlock.Lock { return c.RWMutex("rw").Writer() },
+			"all": func(c *interlock.Client) *interlock.Lock {
+				return interlock.All(c.Mutex("m"), c.RWMutex("rw").Writer())
+			},
+		} {
+			simulatedAs(t, name+" of "+of, func(t *testing.T) {
+				d := &stopped{Driver: memlock.New()}
+				l := lock(client(t, d))
+				lease := acquire(t, l)
+				bound := bind(t, lease)
+				d.jump(ttl)
+				if ask == nil {
+					holds(t, l, bound, false)
+				} else {
+					wantErr(t, ask(lease), interlock.ErrLost)
+				}
+				wantErr(t, lease.Err(), interlock.ErrLost) // and so is everybody
+				wantErr(t, context.Cause(bound), interlock.ErrLost)
+			})
+		}
 	}
 }
 

@@ -322,6 +322,22 @@ func (d unreadable) Queues(ctx context.Context, prefix string) iter.Seq2[driver.
 	return d.Driver.Queues(ctx, prefix)
 }
 
+// The holder that releases the lease of All is done with each part, also with one that was given back before, since another
+// was lost.
+func TestReleaseOfAllEndsTheOverrunsOfItsParts(t *testing.T) {
+	simulated(t, two(func(t *testing.T, a, b, otherA, _ member) {
+		lease := acquire(t, interlock.All(a.Mutex("m"), b.Mutex("n")))
+		_ = bind(t, lease) // not freed before the end of the test
+		evict(t, otherA, "m", false)
+		time.Sleep(3 * a.TTL())
+		equal(t, a.Overruns(), 1, "overruns of the part that was evicted")
+		equal(t, b.Overruns(), 1, "overruns of the other part")
+		wantErr(t, lease.Release(), interlock.ErrLost)
+		synctest.Wait()
+		equal(t, a.Overruns()+b.Overruns(), 0, "overruns after the release")
+	}))
+}
+
 // The first state of Follow is no more than a look: a backend does more for each change of a lock that
 // somebody follows.
 func TestWhoTakesOneStateOfALockDoesNotFollowIt(t *testing.T) {

@@ -162,6 +162,17 @@ func (e *Engine) Background(f func()) (runs bool) {
 	return !e.closed
 }
 
+// Task is Background for a caller that may wait: done is closed when f has returned. A caller that waits listens to the
+// end of the client, too.
+func (e *Engine) Task(f func()) (done <-chan struct{}) {
+	ends := make(chan struct{})
+	e.Background(func() {
+		defer close(ends)
+		f()
+	})
+	return ends
+}
+
 // isClosed reports whether Close has given up what was under way.
 func (e *Engine) isClosed() bool {
 	e.mu.Lock()

@@ -9,6 +9,66 @@ import (
 	"github.com/interlock-go/interlock/internal/backoff"
 )
 
+// Acquire waits until the lease is held; with try it makes one try. handed says that another goroutine has handed it
+// on.
+func (e *Engine) Acquire(ctx context.Context, l *Lease, try bool) (handed bool, err error) {
+	if try {
+		call := e.Call(ctx)
+		defer call.Release()
+		ctx = call
+	}
+	q := e.queue(l.r.Queue)
+	defer q.leave()
+	if !l.r.shares() {
+		return false, q.acquireWith(ctx, l, nil, nil, try)
+	}
+	return q.acquire(ctx, l, try)
+}
+
+// acquireWith obtains a ticket, beginning with t unless that is nil, and makes l the lease of a turn of it. The ticket
+// goes on to serve the local queue n, unless that is nil.
+func (q *queue) acquireWith(ctx context.Context, l *Lease, n *localQueue, t *ticket, try bool) error {
+	for {
+		var err error
+		t, err = q.obtain(ctx, l, n, t, try)
+		cancelled := ctx.Err() != nil
+		if err == nil && cancelled {
+			err = context.Cause(ctx)
+		}
+		gives := cancelled || errors.Is(err, ErrDeadlock)
+		now := q.e.d.Now()
+		q.mu.Lock()
+		switch {
+		case err != nil && n != nil:
+			n.stopFetching(t, gives)
+		case err != nil:
+			t.abandonLocked()
+		default:
+			if t.checkDeadline(now); t.state != ticketHeld || q.e.closing.Load() { // it was lost just then
+				q.unlock()
+				t = nil
+				continue
+			}
+			t.grant(l, now)
+			if n != nil {
+				n.serveFrom(t)
+			}
+		}
+		q.unlock()
+		if gives {
+			t.awaitAbandoned()
+		}
+		return err
+	}
+}
+
+// waits tells of a wait; by may be nil.
+func waits(by Holder) {
+	if by != nil {
+		by.Waits()
+	}
+}
+
 // obtain waits until it has a ticket that is held, beginning with t unless that
 // is nil. Lost replies, an unreachable backend and sessions that die are
 // overcome until ctx ends; with try it makes one try, another if its ticket came to

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -233,4 +236,34 @@ func (l *Lease) Done() (ended <-chan struct{}) {
 func (l *Lease) Revoked() (asked <-chan struct{}) {
 	l.locked(func() { asked = l.askedFor() })
 	return asked
+}
+
+// Leases are the live ones of a queue, in the order in which they were granted.
+func (e *Engine) Leases(queue string) (live []*Lease) {
+	q := e.queue(queue)
+	defer q.leave()
+	q.each(func(t *ticket) {
+		t.checkDeadline(e.d.Now())
+		live = append(live, t.leases...)
+	})
+	slices.SortFunc(live, func(a, b *Lease) int {
+		return cmp.Or(cmp.Compare(a.g.since, b.g.since), cmp.Compare(a.Token(), b.Token()))
+	})
+	return live
+}
+
+// TicketID returns the ticket's part of the ID of a lease or of a ticket.
+func TicketID(id string) string {
+	ticket, _, _ := strings.Cut(id, ".")
+	return ticket
+}
+
+// TicketToken returns the ticket's part of the token in the ID of a lease. 0: there is none, as in the ID of a ticket.
+func TicketToken(id string) uint64 {
+	_, token, _ := strings.Cut(id, ".")
+	n, err := strconv.ParseUint(token, 10, 63)
+	if err != nil {
+		return 0
+	}
+	return n >> TokenBits
 }

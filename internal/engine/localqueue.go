@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -64,7 +65,7 @@ func (q *queue) acquire(ctx context.Context, l *Lease, try bool) (handed bool, e
 	switch {
 	case try && n.shared && n.fetching:
 		q.unlock() // the fetch may have to wait, a try may not
-		return false, q.acquireAlone(ctx, l, true)
+		return false, q.acquireWith(ctx, l, nil, nil, true)
 	case try:
 		q.unlock()
 		return false, q.e.busy()
@@ -152,11 +153,15 @@ func (n *localQueue) serveNext() {
 	}
 }
 
-// fetch obtains a ticket for the queue, after giving back the old one, if any.
-// n.fetching is set.
+// fetch obtains a ticket for the queue, after giving back the old one, if any: it waits for that, but not longer than
+// ctx. n.fetching is set.
 func (n *localQueue) fetch(ctx context.Context, l *Lease, old *ticket, try bool) error {
 	if old != nil {
-		n.leaveWithin(ctx, old)
+		select {
+		case <-n.q.e.Task(func() { _ = old.leave(true) }):
+		case <-ctx.Done():
+		case <-n.q.e.ctx.Done():
+		}
 	}
 	n.q.mu.Lock()
 	t := n.pending
@@ -170,20 +175,6 @@ func (n *localQueue) serveFrom(t *ticket) {
 	n.t, n.asking, n.fetching = t, nil, false
 	n.admit(t)
 	n.serveNext()
-}
-
-// leaveWithin gives a ticket back that was claimed, and waits for that, but not longer than ctx.
-func (n *localQueue) leaveWithin(ctx context.Context, t *ticket) {
-	left := make(chan struct{})
-	n.q.e.Background(func() {
-		defer close(left)
-		_ = t.leave(true)
-	})
-	select {
-	case <-left:
-	case <-ctx.Done():
-	case <-n.q.e.ctx.Done():
-	}
 }
 
 // stopFetching passes the ticket of a driver that gives up on to the next waiter, if there is one, but not if
@@ -373,3 +364,35 @@ func (t *ticket) sound(now driver.Instant) bool {
 // writerWaits reports whether this client has a ticket for the writer's side,
 // which can only wait while readers hold the lock, and came before new ones.
 func (n *localQueue) writerWaits() bool { return n.shared && n.q.writers > 0 }
+
+// waiter is one goroutine that waits in a local queue.
+type waiter struct {
+	lease *Lease        // that it waits for
+	ready chan struct{} // has a value once it is its turn
+
+	// Guarded by the mutex of the queue until it is its turn.
+	place  node[waiter]
+	came   uint64  // of queue.arrivals, in one of readers
+	closed bool    // the client is closed
+	served bool    // it has the lease; else it fetches a ticket
+	old    *ticket // of one who fetches: to be given back first
+}
+
+// spareWaiters serve one client: the channels of a simulated world cannot
+// be used in another.
+type spareWaiters struct{ pool sync.Pool }
+
+func (s *spareWaiters) get(l *Lease) *waiter {
+	w, ok := s.pool.Get().(*waiter)
+	if !ok {
+		w = &waiter{ready: make(chan struct{}, 1)}
+	}
+	w.lease = l
+	return w
+}
+
+// put is called by the waiter, after it has received from ready.
+func (s *spareWaiters) put(w *waiter) {
+	*w = waiter{ready: w.ready}
+	s.pool.Put(w)
+}
