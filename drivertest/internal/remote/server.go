@@ -7,10 +7,10 @@ import (
 	"io"
 	"iter"
 	"net/rpc"
-	"reflect"
 	"sync"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/calls"
 )
 
 // Work is what a process does with a driver on its own.
@@ -49,7 +49,7 @@ func (s *Server) Do(c Call, r *Reply) (none error) {
 	if s.early[c.ID] {
 		cancel()
 	}
-	var on any = calls{s.driver, s}
+	var on any = served{s.driver, s}
 	if c.Session > 0 {
 		on = s.sessions[c.Session-1]
 	} else if s.driver == nil && c.Method != "Dial" { // Close has overtaken it
@@ -58,7 +58,7 @@ func (s *Server) Do(c Call, r *Reply) (none error) {
 	s.mu.Unlock()
 	err := errors.New("the driver is closed")
 	if on != nil {
-		r.Result, err = call(ctx, reflect.ValueOf(on).MethodByName(c.Method), c.Args)
+		r.Result, err = calls.On(on)(ctx, c.Method, c.Args...)
 	}
 	s.mu.Lock()
 	delete(s.cancel, c.ID)
@@ -75,25 +75,6 @@ func (s *Server) Do(c Call, r *Reply) (none error) {
 	return nil
 }
 
-// call calls a method, with the context if it takes one.
-func call(ctx context.Context, method reflect.Value, args []any) (result any, err error) {
-	var in []reflect.Value
-	if t := method.Type(); t.NumIn() > len(args) {
-		in = append(in, reflect.ValueOf(ctx))
-	}
-	for _, arg := range args {
-		in = append(in, reflect.ValueOf(arg))
-	}
-	for _, out := range method.Call(in) {
-		if e, ok := out.Interface().(error); ok {
-			err = e
-		} else if out.Kind() != reflect.Interface {
-			result = out.Interface()
-		}
-	}
-	return result, err
-}
-
 // Cancel ends a call.
 func (s *Server) Cancel(id uint64, _ *struct{}) error {
 	s.mu.Lock()
@@ -106,13 +87,13 @@ func (s *Server) Cancel(id uint64, _ *struct{}) error {
 	return nil
 }
 
-// calls are the methods of a driver whose results do not go over the connection as they are, and two more.
-type calls struct {
+// served are the methods of a driver whose results do not go over the connection as they are, and two more.
+type served struct {
 	driver.Driver
 	s *Server
 }
 
-func (c calls) Dial(ctx context.Context, url string) (driver.Instant, error) {
+func (c served) Dial(ctx context.Context, url string) (driver.Instant, error) {
 	if c.Driver == nil {
 		u, err := driver.ParseURL(url)
 		if err != nil {
@@ -128,14 +109,14 @@ func (c calls) Dial(ctx context.Context, url string) (driver.Instant, error) {
 	return c.Driver.Now(), nil
 }
 
-func (c calls) Work(ctx context.Context, name string, args []byte) error {
+func (c served) Work(ctx context.Context, name string, args []byte) error {
 	if c.s.work[name] == nil {
 		return fmt.Errorf("no such work: %s", name)
 	}
 	return c.s.work[name](ctx, c.Driver, args)
 }
 
-func (c calls) Open(ctx context.Context, o driver.SessionOptions) (opened, error) {
+func (c served) Open(ctx context.Context, o driver.SessionOptions) (opened, error) {
 	s, err := c.Driver.Open(ctx, o)
 	if err != nil {
 		return opened{}, err
@@ -146,11 +127,11 @@ func (c calls) Open(ctx context.Context, o driver.SessionOptions) (opened, error
 	return opened{len(c.s.sessions), s.ID, s.TTL}, nil
 }
 
-func (c calls) Queues(ctx context.Context, prefix string) ([]driver.Queue, error) {
+func (c served) Queues(ctx context.Context, prefix string) ([]driver.Queue, error) {
 	return list(c.Driver.Queues(ctx, prefix))
 }
 
-func (c calls) Cells(ctx context.Context, prefix string) ([]string, error) {
+func (c served) Cells(ctx context.Context, prefix string) ([]string, error) {
 	return list(c.Driver.Cells(ctx, prefix))
 }
 
@@ -164,7 +145,7 @@ func list[T any](seq iter.Seq2[T, error]) (all []T, err error) {
 	return all, nil
 }
 
-func (c calls) Close() error {
+func (c served) Close() error {
 	c.s.mu.Lock()
 	c.s.driver = nil
 	c.s.mu.Unlock()
