@@ -41,12 +41,7 @@ var _ = rules.Add(rule{Name: "EndedContext", Says: []string{wrapsTheEnd}}, func(
 		t.Is(call(ctx), context.Canceled, "%s with a context that has ended", name)
 	}
 	// Signals that are there may be delivered first.
-	for {
-		if _, err := b.Signals(ctx); err != nil {
-			t.FatalIf(!errors.Is(err, context.Canceled), "Signals with a context that has ended: %v", err)
-			break
-		}
-	}
+	t.Is(suite.Err(hears(ctx, b, never)), context.Canceled, "Signals with a context that has ended")
 	// A deadline is reported as one.
 	late, cancel := context.WithTimeout(t.Ctx, 0)
 	defer cancel()
@@ -72,9 +67,9 @@ var _ = rules.Add(rule{Name: "CancelledAwaits", Exclusive: true, Says: []string{
 		next := b.wait(t.exclusive("q"))
 		ctx, cancel := context.WithCancel(t.Ctx)
 		t.Together(
-			func() error { cancel(); return nil },
-			func() error { return a.Leave(t.Ctx, held, true) },
-			func() error { return suite.Unless(suite.Err(b.Await(ctx, next)), context.Canceled) },
+			cancel,
+			func() { a.leave(held) },
+			func() { t.OK(suite.Unless(suite.Err(b.Await(ctx, next)), context.Canceled), "Await that is given up") },
 		)
 		b.await(next)
 		a, b, held = b, a, next
@@ -93,10 +88,7 @@ var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 	waits := map[string]func(context.Context) error{
 		"Await": func(ctx context.Context) error { return suite.Err(b.Await(ctx, waiting)) },
 		"Signals": func(ctx context.Context) error {
-			s, err := b.Signals(ctx)
-			for err == nil && s.Demand == driver.Doubt { // which may come at any time
-				s, err = b.Signals(ctx)
-			}
+			s, err := hears(ctx, b, func(s driver.Signal) bool { return s.Demand != driver.Doubt }) // which may come at any time
 			if err == nil && (s.Demand != driver.Revoke || s.ID != other.ID) {
 				err = fmt.Errorf("the signal is %+v", s)
 			}
@@ -124,9 +116,9 @@ var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 			cancel()
 		}
 		t.Together( // whatever becomes of these calls
-			func() error { _, _ = b.driver.Load(ctx, "c"); return nil },
-			func() error { _, _ = b.driver.Follow(ctx, "q", before.Version); return nil },
-			func() error { _, _ = b.Renew(ctx, []driver.Ticket{waiting, other}); return nil },
+			func() { _, _ = b.driver.Load(ctx, "c") },
+			func() { _, _ = b.driver.Follow(ctx, "q", before.Version) },
+			func() { _, _ = b.Renew(ctx, []driver.Ticket{waiting, other}) },
 		)
 		cancel()
 	}

@@ -179,25 +179,19 @@ var _ = rules.Add(rule{Name: "CellContention", Across: true, Says: []string{swap
 		drivers[i] = t.driver()
 	}
 	var lost atomic.Int64
-	t.Parallel(clients, func(i int) error {
-		for range each {
-			for {
-				c, err := drivers[i].Load(t.Ctx, "c")
-				if err != nil {
-					return err
-				}
-				time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
-				_, err = drivers[i].Swap(t.Ctx, set("c", c.Version, string(c.Value)+"."))
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, driver.ErrConflict) {
-					return err
-				}
+	t.Parallel(clients, func(i int) {
+		for n := 0; n < each; {
+			c, err := drivers[i].Load(t.Ctx, "c")
+			t.OK(err, "Load")
+			time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
+			_, err = drivers[i].Swap(t.Ctx, set("c", c.Version, string(c.Value)+"."))
+			if errors.Is(err, driver.ErrConflict) {
 				lost.Add(1)
+				continue
 			}
+			t.OK(err, "Swap")
+			n++
 		}
-		return nil
 	})
 	c, err := drivers[0].Load(t.Ctx, "c")
 	t.FatalIf(err != nil || len(c.Value) != clients*each,
@@ -264,24 +258,20 @@ var _ = rules.Add(rule{Name: "Watch", Across: true, Says: []string{watchSays}}, 
 		}
 	}
 	change := func(after uint64, s driver.Swap) driver.Cell {
-		type result struct {
-			c   driver.Cell
-			err error
-		}
-		seen := make(chan result, 3)
-		for range cap(seen) {
-			t.Calls.Go(func() {
-				c, err := a.Watch(t.Ctx, "c", after)
-				seen <- result{c, err}
+		seen := make([]driver.Cell, 3)
+		watched := t.Go(func() {
+			t.Parallel(len(seen), func(i int) {
+				var err error
+				seen[i], err = a.Watch(t.Ctx, "c", after)
+				t.OK(err, "Watch after version %d", after)
 			})
-		}
+		})
 		time.Sleep(2 * time.Millisecond) // so that they wait; if not, the rule is easier to keep
 		want := t.swap(b, s)
-		for range cap(seen) {
-			r := <-seen
-			t.FatalIf(r.err != nil, "Watch after version %d, waiting for %s: %v", after, show(want), r.err)
-			t.FatalIf(r.c.Version != want.Version || r.c.Exists != want.Exists || string(r.c.Value) != string(want.Value),
-				"Watch returned %s, not %s", show(r.c), show(want))
+		watched()
+		for _, c := range seen {
+			t.FatalIf(c.Version != want.Version || c.Exists != want.Exists || string(c.Value) != string(want.Value),
+				"Watch returned %s, not %s", show(c), show(want))
 		}
 		quiet(want.Version)
 		return want
@@ -308,32 +298,21 @@ var _ = rules.Add(rule{Name: "WatchNeverMissesTheLast", Across: true, Says: []st
 	var version uint64
 	for round := range rounds {
 		start, last := version, fmt.Sprintf("%d/%d", round, burst-1)
-		t.Parallel(len(watchers)+1, func(i int) error {
-			if i == len(watchers) {
-				for n := range burst {
-					time.Sleep(rand.N(200 * time.Microsecond))
-					c, err := writer.Swap(t.Ctx, set("c", version, fmt.Sprintf("%d/%d", round, n)))
-					if err != nil {
-						return err
-					}
-					version = c.Version
-				}
-				return nil
-			}
-			after := start
-			for {
-				c, err := watchers[i].Watch(t.Ctx, "c", after)
-				if err != nil {
-					return fmt.Errorf("watch after version %d, waiting for %s: %w", after, last, err)
-				}
-				if c.Version <= after {
-					return fmt.Errorf("watch after version %d returned %s", after, show(c))
-				}
-				if string(c.Value) == last {
-					return nil
-				}
-				after = c.Version
+		writing := t.Go(func() {
+			for n := range burst {
+				time.Sleep(rand.N(200 * time.Microsecond))
+				version = t.swap(writer, set("c", version, fmt.Sprintf("%d/%d", round, n))).Version
 			}
 		})
+		t.Parallel(len(watchers), func(i int) {
+			c := driver.Cell{Version: start}
+			for string(c.Value) != last {
+				next, err := watchers[i].Watch(t.Ctx, "c", c.Version)
+				t.OK(err, "Watch after version %d, waiting for %s", c.Version, last)
+				t.FatalIf(next.Version <= c.Version, "Watch after version %d returned %s", c.Version, show(next))
+				c = next
+			}
+		})
+		writing()
 	}
 })

@@ -152,17 +152,25 @@ func (c *client) renew(known ...driver.Ticket) map[string]driver.Renewed {
 
 // keeps renews the tickets, which all must be kept.
 func (c *client) keeps(tickets ...driver.Ticket) {
-	var states map[string]driver.Renewed
+	states := c.says(driver.Kept, tickets...)
+	c.t.FatalIf(len(states) != len(tickets), "Renew of %d tickets: %+v", len(tickets), states)
+}
+
+// says renews the tickets, and Renew must say the same of each.
+func (c *client) says(want driver.State, tickets ...driver.Ticket) (states map[string]driver.Renewed) {
 	err := c.t.call(func() error {
 		if states = c.renew(tickets...); len(states) < len(tickets) {
 			return errors.New("some could not be asked about")
 		}
 		return nil
 	})
-	c.t.FatalIf(err != nil || len(states) != len(tickets), "Renew of %d tickets: %+v, %v", len(tickets), states, err)
+	c.t.OK(err, "Renew of %d tickets", len(tickets))
 	for _, tk := range tickets {
-		c.t.FatalIf(states[tk.ID].State != driver.Kept, "Renew of %s, which stands: %+v", tk.ID, states[tk.ID])
+		r, told := states[tk.ID]
+		c.t.FatalIf(!told || r.State != want || r.Queue != tk.Queue,
+			"Renew of %s in %q: %+v, told %v; the state must be %v", tk.ID, tk.Queue, r, told, want)
 	}
+	return states
 }
 
 // okIn is OK, and a failure shows the queue.
@@ -275,6 +283,12 @@ func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
 	early := until.Sub(k.held)
 	k.c.t.FatalIf(early > 0, "the next ticket is held %v before the end of the one in front, %s", early, why)
 	return k.got
+}
+
+// begins has the ticket be held not before the instant. It is looked at when the rule has done all else, so that one
+// rule can wait for several.
+func (k *claim) begins(until driver.Instant, why string) {
+	k.c.t.claims = append(k.c.t.claims, func() { k.notBefore(until, why) })
 }
 
 // holderAndWaiter opens two clients. One holds the queue, for which the other waits.

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,16 +156,14 @@ var _ = rules.Add(rule{Name: "Order", Exclusive: true, Across: true, Says: []str
 	var mu sync.Mutex
 	var served []int
 	clients[0].leave(first)
-	t.Parallel(n, func(i int) error {
+	t.Parallel(n, func(i int) {
 		i = n - 1 - i // the last waits first
 		c := clients[i%3]
-		if _, err := c.Await(t.Ctx, tickets[i]); err != nil {
-			return fmt.Errorf("await: %w", err)
-		}
+		c.await(tickets[i])
 		mu.Lock()
 		served = append(served, i)
 		mu.Unlock()
-		return c.Leave(t.Ctx, tickets[i], true)
+		c.leave(tickets[i])
 	})
 	for i, got := range served {
 		t.FatalIf(got != i, "served in the order %v", served)
@@ -286,21 +283,19 @@ var _ = rules.Add(rule{Name: "Crowd", Long: true, Says: []string{
 	tickets := line(n, clients, func() driver.Request { return t.exclusive("q") })
 	ctx, progress := t.WhileProgress()
 	var served atomic.Int64 // the holder first
-	t.Parallel(n+1, func(i int) error {
+	t.Parallel(n+1, func(i int) {
 		if i == n {
 			time.Sleep(time.Millisecond) // some wait already
 			served.Add(1)
-			return clients[0].Leave(ctx, front, true)
+			t.OK(clients[0].Leave(ctx, front, true), "Leave")
+			return
 		}
 		c := clients[i%sessions]
-		if _, err := c.Await(ctx, tickets[i]); err != nil {
-			return fmt.Errorf("await: %w", err)
-		}
+		t.OK(suite.Err(c.Await(ctx, tickets[i])), "Await")
 		progress()
-		if turn := served.Add(1); turn != int64(i+2) {
-			return fmt.Errorf("served as the %dth, the holder included", turn)
-		}
-		return c.Leave(ctx, tickets[i], true)
+		turn := served.Add(1)
+		t.FatalIf(turn != int64(i+2), "number %d is served as the %dth, the holder included", i+2, turn)
+		t.OK(c.Leave(ctx, tickets[i], true), "Leave")
 	})
 	t.Allow(0)
 	t.stands(clients[0].driver, "q", nil, nil)
@@ -317,18 +312,14 @@ var _ = rules.Add(rule{Name: "CrowdOfReaders", Says: []string{
 	readers := line(n, clients, func() driver.Request { return reader("q") })
 	last := clients[0].wait(writer("q"))
 	t.Allow(0)
-	t.Parallel(n+1, func(i int) error {
-		if i == n {
-			time.Sleep(time.Millisecond) // some wait already
-			return clients[0].Leave(t.Ctx, w, true)
-		}
-		if _, err := clients[i%3].Await(t.Ctx, readers[i]); err != nil {
-			return fmt.Errorf("await: %w", err)
-		}
-		return nil
+	leaving := t.Go(func() {
+		time.Sleep(time.Millisecond) // some wait already
+		clients[0].leave(w)
 	})
+	t.Parallel(n, func(i int) { clients[i%3].await(readers[i]) })
+	leaving()
 	t.Allow(0)
 	clients[0].waits(last)
-	t.Parallel(n, func(i int) error { return clients[i%3].Leave(t.Ctx, readers[i], true) })
+	t.Parallel(n, func(i int) { clients[i%3].leave(readers[i]) })
 	clients[0].await(last)
 })

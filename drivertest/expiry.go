@@ -109,17 +109,11 @@ var _ = rules.Add(rule{Name: "Proof", Across: true, Says: []string{
 	"Now reads the steady clock that all proofs of this driver are in: the function [Now], unless the driver lives in simulated time.",
 }}, func(t *trial) {
 	b, front := t.client(), t.client()
-	type entry struct {
-		why   string
-		lease *lease
-		next  *claim
-	}
-	var entries []entry
 	check := func(why string, l *lease) {
 		now := l.driver.Now()
 		t.FatalIf(l.proof > now || l.proof < now.Add(-limit),
 			"the proof %v is not in the time of the driver, where it is %v", l.proof, now)
-		entries = append(entries, entry{why, l, b.behind(t.exclusive(l.ticket.Queue))})
+		b.behind(t.exclusive(l.ticket.Queue)).begins(l.end(), "by its proof "+why)
 	}
 	for i := range 4 { // at different parts of a TTL
 		part := t.TTL * time.Duration(i) / 4
@@ -142,9 +136,6 @@ var _ = rules.Add(rule{Name: "Proof", Across: true, Says: []string{
 		got, err := awaits.Await(t.Ctx, waiting.ticket)
 		t.okBefore(awaits.driver, waiting.end(), err, "Await")
 		check("from Await", awaits.lease(got))
-	}
-	for _, e := range entries {
-		e.next.notBefore(e.lease.end(), "by its proof "+e.why)
 	}
 })
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -15,6 +16,22 @@ import (
 const followSays = "Follow returns the queue as soon as it differs from the state with version after, at once if it already does; \"\" differs from every state. It may skip states, but never misses the last."
 
 const statesDiffer = "States differ if their members do, or the units, grants or fixed ends of these; a renewal makes no other state."
+
+// follows reads the states of a queue that come after a version, until there is one that is meant.
+func follows(
+	ctx context.Context, d driver.Driver, queue, after string, is func(driver.Queue) bool,
+) (driver.Queue, error) {
+	for {
+		q, err := d.Follow(ctx, queue, after)
+		if err == nil && q.Version == after {
+			err = fmt.Errorf("follow returned the version it was given, %q", after)
+		}
+		if err != nil || is(q) {
+			return q, err
+		}
+		after = q.Version
+	}
+}
 
 var _ = rules.Add(rule{Name: "Follow", Across: true, Says: []string{
 	followSays,
@@ -31,26 +48,11 @@ var _ = rules.Add(rule{Name: "Follow", Across: true, Says: []string{
 		t.Is(suite.Of(watcher.Follow(ctx, "q", q.Version)), context.DeadlineExceeded, "Follow of a queue that does not change")
 	}
 	// after follows the queue until it is as it must be after the step.
-	after := func(step string, do func(), ok func(q driver.Queue) bool) {
-		done := make(chan error, 1)
-		from := q.Version
-		t.Calls.Go(func() {
-			for {
-				got, err := watcher.Follow(t.Ctx, "q", from)
-				if err == nil && got.Version == from {
-					err = fmt.Errorf("follow returned the version it was given, %q", from)
-				}
-				if err != nil || ok(got) {
-					q = got
-					done <- err
-					return
-				}
-				from = got.Version
-			}
-		})
+	after := func(step string, do func(), is func(q driver.Queue) bool) {
+		seen := t.Done(func() (err error) { q, err = follows(t.Ctx, watcher, "q", q.Version, is); return err })
 		time.Sleep(2 * time.Millisecond) // so that it waits; if not, the rule is easier to keep
 		do()
-		t.OK(<-done, "Follow, waiting until %s", step)
+		t.OK(<-seen, "Follow, waiting until %s", step)
 	}
 	members := func(want ...driver.Ticket) func(driver.Queue) bool {
 		return func(q driver.Queue) bool {
@@ -116,38 +118,22 @@ var _ = rules.Add(rule{Name: "FollowNeverMissesTheLast", Across: true, Says: []s
 	for range t.size(10, 3) {
 		var last driver.Ticket
 		r := permits("q", 1, 3)
-		t.Parallel(len(watchers)+1, func(i int) error {
-			if i < len(watchers) {
-				version := ""
-				for {
-					q, err := watchers[i].Follow(t.Ctx, "q", version)
-					if err != nil {
-						return fmt.Errorf("follow: %w", err)
-					}
-					if len(q.Members) == 1 && q.Members[0].ID == r.ID {
-						return nil
-					}
-					version = q.Version
-				}
-			}
+		changing := t.Go(func() {
 			for range 10 {
 				time.Sleep(rand.N(200 * time.Microsecond))
-				tk, err := a.Join(t.Ctx, permits("q", 2, 3))
-				if err != nil {
-					return err
-				}
-				tk2, err := b.Join(t.Ctx, permits("q", 2, 3))
-				if err != nil {
-					return err
-				}
-				if err := errors.Join(a.Leave(t.Ctx, tk, true), b.Leave(t.Ctx, tk2, true)); err != nil {
-					return err
-				}
+				one, two := a.join(permits("q", 2, 3)), b.join(permits("q", 2, 3))
+				a.leave(one)
+				b.leave(two)
 			}
-			var err error
-			last, err = b.Join(t.Ctx, r)
-			return err
+			last = b.join(r)
 		})
+		t.Parallel(len(watchers), func(i int) {
+			_, err := follows(t.Ctx, watchers[i], "q", "", func(q driver.Queue) bool {
+				return len(q.Members) == 1 && q.Members[0].ID == r.ID
+			})
+			t.OK(err, "Follow, waiting for the last state")
+		})
+		changing()
 		b.leave(last)
 	}
 })
@@ -243,26 +229,18 @@ var _ = rules.Add(rule{Name: "ATicketThatChangesIsShown", Across: true, Says: []
 		"Ask": func() error { return b.Ask(t.Ctx, "q", held.ID, driver.Revoke) },
 	}
 	for what, look := range looks {
-		n := t.size(100, 20)
-		stop := make(chan struct{})
-		changing := t.Done(func() error {
-			for ; ; <-time.After(rand.N(time.Millisecond)) {
-				select {
-				case <-stop:
-					return nil
-				default:
-				}
-				if err := change(); err != nil {
-					return err
-				}
+		var enough atomic.Bool
+		changing := t.Go(func() {
+			for ; !enough.Load(); time.Sleep(rand.N(time.Millisecond)) {
+				t.OK(change(), "a change")
 			}
 		})
-		for range n {
+		for range t.size(100, 20) {
 			time.Sleep(rand.N(2 * time.Millisecond)) // so that each of the two can pass the other
 			t.OK(look(), "%s of a ticket that changes", what)
 		}
-		close(stop)
-		t.OK(<-changing, "a change")
+		enough.Store(true)
+		changing()
 	}
 })
 
@@ -299,13 +277,9 @@ var _ = rules.Add(rule{Name: "FollowIsTold", Says: []string{followSays}}, func(t
 	told := func(held, waiting int, do func()) bool {
 		from := t.snapshot(watcher, queue).Version
 		return t.tells(func(ctx context.Context) error {
-			for {
-				q, err := watcher.Follow(ctx, queue, from)
-				if err != nil || len(q.Members) == held+waiting && (held == 0 || q.Members[0].Held) {
-					return err
-				}
-				from = q.Version
-			}
+			return suite.Err(follows(ctx, watcher, queue, from, func(q driver.Queue) bool {
+				return len(q.Members) == held+waiting && (held == 0 || q.Members[0].Held)
+			}))
 		}, do)
 	}
 	queue = "before" // a driver that has just begun to listen looks, too
@@ -355,12 +329,7 @@ var _ = rules.Add(rule{Name: "DemandIsTold", Says: []string{
 			t.Allow(0)
 			tk := a.hold(t.exclusive(fmt.Sprint("q", what, n)))
 			told := t.tells(func(ctx context.Context) error {
-				for {
-					s, err := a.Signals(ctx)
-					if err != nil || s.ID == tk.ID && s.Demand == want {
-						return err
-					}
-				}
+				return suite.Err(hears(ctx, a, func(s driver.Signal) bool { return s.ID == tk.ID && s.Demand == want }))
 			}, func() {
 				t.OK(t.known(func() error { return b.driver.Ask(t.Ctx, tk.Queue, tk.ID, what) }), "Ask (%d)", what)
 			})

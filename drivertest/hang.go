@@ -201,15 +201,23 @@ var _ = rules.Add(rule{Name: "LateAnswers", Hook: "Late", Says: []string{
 	}
 	var all []*latecomer
 	for about, request := range requests {
-		for _, method := range []string{"Join", "Join, repeated", "Renew", "Await", "Follow"} {
-			if r := request(about + "/" + method); r.Hold > 0 || method != "Follow" {
-				all = append(all, t.latecomer(method, r))
+		for method, begin := range lateCalls {
+			r := request(about + "/" + method)
+			if method == "Follow" && r.Hold == 0 {
+				continue
 			}
+			// Its connections have been made: what waits for one is not sent when its answer is to be late.
+			c := t.session(t.driver(), 10*limit)
+			tk := c.join(t.exclusive("before " + newID()))
+			c.renew(tk)
+			c.leave(tk)
+			t.snapshot(c.driver, tk.Queue)
+			all = append(all, &latecomer{client: c, front: t.client(), method: method, begin: begin, r: r})
 		}
 	}
 	for _, l := range all {
 		l.client = t.session(l.driver, lasts)
-		l.begin()
+		l.call = l.begin(l)
 	}
 	resume := t.world.Late()
 	for _, l := range all {
@@ -217,95 +225,82 @@ var _ = rules.Add(rule{Name: "LateAnswers", Hook: "Late", Says: []string{
 	}
 	time.Sleep(t.TTL / 2)
 	resume()
-	var next []*claim
 	b := t.client()
 	for _, l := range all {
 		t.okBefore(l.driver, l.opened.Add(l.TTL), <-l.done, "%s of %q, with a late answer", l.method, l.r.Queue)
-		next = append(next, b.behind(another(l.r)))
-	}
-	for i, l := range all {
-		next[i].notBefore(l.end, "by a late answer of "+l.method)
+		b.behind(another(l.r)).begins(l.end, "by a late answer of "+l.method)
 	}
 })
 
 // latecomer makes a call whose answer is late.
 type latecomer struct {
 	*client
-	t      *trial
-	driver driver.Driver
 	front  *client // holds before it
 	method string
+	begin  func(*latecomer) (call func() error) // does what comes before the call
 	r      driver.Request
-
-	first, own driver.Ticket
-	granted    <-chan error
-	done       <-chan error
-	end        driver.Instant // by the answer
-}
-
-// latecomer is one whose connections have been made: what waits for one is not sent
-// when its answer is to be late.
-func (t *trial) latecomer(method string, r driver.Request) *latecomer {
-	l := &latecomer{t: t, driver: t.driver(), front: t.client(), method: method, r: r}
-	c := t.session(l.driver, 10*limit)
-	tk := c.join(t.exclusive("before " + newID()))
-	c.renew(tk)
-	c.leave(tk)
-	t.snapshot(l.driver, tk.Queue)
-	return l
-}
-
-// begin does what comes before the call.
-func (l *latecomer) begin() {
-	switch l.method {
-	case "Join":
-	case "Await":
-		l.first = l.front.hold(another(l.r))
-		l.own = l.wait(l.r)
-		l.granted = l.t.Done(func() error {
-			return l.t.known(func() error {
-				got, err := l.Await(l.t.Ctx, l.own)
-				l.proven(got.Proof)
-				return err
-			})
-		})
-	default:
-		l.own = l.hold(l.r)
-		l.r.Retry = true
-	}
+	call   func() error
+	done   <-chan error
+	end    driver.Instant // by the answer
 }
 
 // proven notes until when the ticket is guaranteed.
 func (l *latecomer) proven(proof driver.Instant) { l.end = proof.Add(cmp.Or(l.r.Hold, l.TTL)) }
 
-func (l *latecomer) call() error {
-	switch l.method {
-	case "Await":
-		if err := suite.Unless(l.front.Leave(l.t.Ctx, l.first, true), driver.ErrGone); err != nil {
+// join is the call of Join.
+func (l *latecomer) join() error {
+	got, err := l.Join(l.t.Ctx, l.r)
+	l.r.Retry = true
+	l.proven(got.Proof)
+	return err
+}
+
+var lateCalls = map[string]func(l *latecomer) (call func() error){
+	"Join": func(l *latecomer) func() error { return l.join },
+	"Join, repeated": func(l *latecomer) func() error {
+		l.hold(l.r)
+		l.r.Retry = true
+		return l.join
+	},
+	"Renew": func(l *latecomer) func() error {
+		own := l.hold(l.r)
+		return func() error {
+			answer, err := l.Renew(l.t.Ctx, []driver.Ticket{own})
+			if err == nil && (len(answer) != 1 || answer[0].State != driver.Kept) {
+				return driver.ErrGone
+			}
+			for _, r := range answer {
+				l.proven(r.Proof)
+			}
 			return err
 		}
-		return <-l.granted
-	case "Renew":
-		answer, err := l.Renew(l.t.Ctx, []driver.Ticket{l.own})
-		if err == nil && (len(answer) != 1 || answer[0].State != driver.Kept) {
-			return driver.ErrGone
+	},
+	"Await": func(l *latecomer) func() error {
+		first, own := l.front.hold(another(l.r)), l.wait(l.r)
+		granted := l.t.Done(func() error {
+			return l.t.known(func() error {
+				got, err := l.Await(l.t.Ctx, own)
+				l.proven(got.Proof)
+				return err
+			})
+		})
+		return func() error {
+			if err := suite.Unless(l.front.Leave(l.t.Ctx, first, true), driver.ErrGone); err != nil {
+				return err
+			}
+			return <-granted
 		}
-		for _, r := range answer {
-			l.proven(r.Proof)
+	},
+	"Follow": func(l *latecomer) func() error {
+		l.hold(l.r)
+		return func() error {
+			q, err := l.driver.Follow(l.t.Ctx, l.r.Queue, "")
+			for _, m := range q.Members {
+				l.end = q.Read.Add(m.Left)
+			}
+			return err
 		}
-		return err
-	case "Follow":
-		q, err := l.driver.Follow(l.t.Ctx, l.r.Queue, "")
-		for _, m := range q.Members {
-			l.end = q.Read.Add(m.Left)
-		}
-		return err
-	default:
-		got, err := l.Join(l.t.Ctx, l.r)
-		l.r.Retry = true
-		l.proven(got.Proof)
-		return err
-	}
+	},
 }
 
 // another asks for the same, without a fixed end.

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 // history records what concurrent clients did, on one logical clock, for a check
@@ -23,18 +24,20 @@ type history struct {
 	all   []porcupine.Operation
 }
 
-func (h *history) record(client int, input any, call func() (output any, err error)) error {
+func (h *history) record(client int, input any, call func() (output any)) {
 	begin := h.clock.Add(1)
-	output, err := call()
+	output := call()
 	end := h.clock.Add(1)
-	if err != nil {
-		return err
+	if output == refused {
+		return
 	}
 	h.mu.Lock()
 	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: input, Call: begin, Output: output, Return: end})
 	h.mu.Unlock()
-	return nil
 }
+
+// refused is the output of what has changed nothing.
+const refused = "refused"
 
 func (h *history) check(t *trial, m porcupine.Model) {
 	if !porcupine.CheckOperations(m, h.all) {
@@ -88,39 +91,31 @@ func lockHistory(t *trial, capacity int64, request func() driver.Request) {
 	clients := []*client{t.client(), t.client(), t.client()}
 	h := &history{}
 	times := t.size(40, 15)
-	t.Parallel(workers, func(i int) error {
+	t.Parallel(workers, func(i int) {
 		c := clients[i%len(clients)]
 		for range times {
 			r := request()
 			var tk driver.Ticket
-			err := h.record(i, lockStep{r.Units, true}, func() (any, error) {
+			h.record(i, lockStep{r.Units, true}, func() any {
 				var err error
-				if tk, err = c.Join(t.Ctx, r); err != nil {
-					return nil, err
+				if tk, err = c.Join(t.Ctx, r); errors.Is(err, driver.ErrBusy) {
+					return refused
 				}
+				t.OK(err, "Join")
 				if !r.NoWait && rand.IntN(4) == 0 { // give up, then come back
 					ctx, cancel := context.WithCancel(t.Ctx)
 					cancel()
-					if _, err := c.Await(ctx, tk); err != nil && !errors.Is(err, context.Canceled) {
-						return nil, err
-					}
+					t.OK(suite.Unless(suite.Err(c.Await(ctx, tk)), context.Canceled), "Await that is given up")
 				}
-				tk, err = c.Await(t.Ctx, tk)
-				return tk.Token, err
+				tk = c.await(tk)
+				return tk.Token
 			})
-			if errors.Is(err, driver.ErrBusy) {
+			if !tk.Held {
 				continue
 			}
-			if err != nil {
-				return err
-			}
 			time.Sleep(rand.N(100 * time.Microsecond))
-			err = h.record(i, lockStep{r.Units, false}, func() (any, error) { return nil, c.Leave(t.Ctx, tk, true) })
-			if err != nil {
-				return err
-			}
+			h.record(i, lockStep{r.Units, false}, func() any { c.leave(tk); return nil })
 		}
-		return nil
 	})
 	h.check(t, lockModel(capacity))
 	t.stands(clients[0].driver, "q", nil, nil)
@@ -202,40 +197,36 @@ var _ = rules.Add(rule{Name: "ConcurrentCells", Across: true, Says: []string{
 	drivers := []driver.Driver{t.driver(), t.driver(), t.driver()}
 	h := &history{}
 	times := t.size(60, 20)
-	t.Parallel(workers, func(i int) error {
+	t.Parallel(workers, func(i int) {
 		d := drivers[i%len(drivers)]
 		var seen driver.Cell
 		for n := range times {
 			if rand.IntN(2) == 0 {
-				err := h.record(i, cellStep{load: true}, func() (_ any, err error) {
+				h.record(i, cellStep{load: true}, func() any {
+					var err error
 					seen, err = d.Load(t.Ctx, "c")
-					return cellResult{cell: string(seen.Value), version: seen.Version}, err
+					t.OK(err, "Load")
+					return cellResult{cell: string(seen.Value), version: seen.Version}
 				})
-				if err != nil {
-					return err
-				}
 			}
 			s := set("c", seen.Version, fmt.Sprintf("%d by %d", n, i))
 			if rand.IntN(4) == 0 {
 				s = remove("c", seen.Version)
 			}
 			time.Sleep(rand.N(50 * time.Microsecond)) // let the others in between
-			err := h.record(i, cellStep{swap: s}, func() (any, error) {
+			h.record(i, cellStep{swap: s}, func() any {
 				c, err := d.Swap(t.Ctx, s)
 				for range rand.IntN(3) { // as if the reply had been lost
 					c, err = d.Swap(t.Ctx, s)
 				}
 				if errors.Is(err, driver.ErrConflict) {
-					return cellResult{conflict: true}, nil
+					return cellResult{conflict: true}
 				}
+				t.OK(err, "Swap")
 				seen = c
-				return cellResult{cell: string(c.Value), version: c.Version}, err
+				return cellResult{cell: string(c.Value), version: c.Version}
 			})
-			if err != nil {
-				return err
-			}
 		}
-		return nil
 	})
 	h.check(t, cellModel)
 })

@@ -30,8 +30,7 @@ var _ = rules.Add(rule{Name: "HoldEndsByItself", Exclusive: true, Says: []string
 	a.beat(held)
 	next := b.behind(t.exclusive("q"))
 	next.notBefore(held.Proof.Add(t.TTL/2), "by its Hold")
-	r, ok := a.renew(held)[held.ID]
-	t.FatalIf(!ok || r.State != driver.Gone, "Renew of a ticket whose Hold has ended: %+v", r)
+	a.says(driver.Gone, held)
 })
 
 var _ = rules.Add(rule{Name: "HoldOutlivesItsSession", Says: []string{fixedEnd}}, func(t *trial) {
@@ -49,13 +48,8 @@ var _ = rules.Add(rule{Name: "HoldOutlivesItsSession", Says: []string{fixedEnd}}
 	third := dead.hold(t.fixed("dead", d))
 	t.OK(shut(), "Close of the driver")
 
-	var next []*claim
-	all := []driver.Ticket{first, second, third}
-	for _, tk := range all {
-		next = append(next, b.behind(t.exclusive(tk.Queue)))
-	}
-	for i, tk := range all {
-		next[i].notBefore(tk.Proof.Add(d), "by its Hold, in the queue "+tk.Queue)
+	for _, tk := range []driver.Ticket{first, second, third} {
+		b.behind(t.exclusive(tk.Queue)).begins(tk.Proof.Add(d), "by its Hold, in the queue "+tk.Queue)
 	}
 })
 
@@ -83,17 +77,12 @@ var _ = rules.Add(rule{Name: "Keep", Says: []string{
 	"Keep makes a held ticket end d from now, sooner or later than it would have, and whatever its session does.",
 }}, func(t *trial) {
 	b := t.client()
-	type entry struct {
-		next *claim
-		end  driver.Instant
-	}
-	var entries []entry
 	// keep gives the ticket an end, which counts from now.
 	keep := func(a *client, held driver.Ticket, d time.Duration) {
 		next := b.behind(t.exclusive(held.Queue))
 		before := a.driver.Now()
 		t.OK(a.Keep(t.Ctx, held, d), "Keep of %q", held.Queue)
-		entries = append(entries, entry{next, before.Add(d)})
+		next.begins(before.Add(d), "by Keep, in the queue "+held.Queue)
 	}
 	a := t.client()
 	later := a.hold(t.fixed("later", limit))
@@ -111,9 +100,6 @@ var _ = rules.Add(rule{Name: "Keep", Says: []string{
 	closed := t.client()
 	keep(closed, closed.hold(t.exclusive("closed")), 2*t.TTL)
 	t.OK(closed.Close(t.Ctx), "Close")
-	for _, e := range entries {
-		e.next.notBefore(e.end, "by Keep, in the queue "+e.next.Queue)
-	}
 	m := t.snapshot(b.driver, "later").Members
 	t.FatalIf(len(m) != 1 || !m[0].Fixed || m[0].Left < limit, "a ticket that was kept for longer is %+v", m)
 })

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -117,39 +116,24 @@ func (t *trial) withstand(attack func(a, b *client, held, waiting driver.Ticket,
 	held := a.hold(t.exclusive("q"))
 	waiting := b.wait(t.exclusive("q"))
 	cell := t.swap(c, set("c", 0, "v"))
-	told := make(chan driver.Signal, 100)
-	ctx, cancel := context.WithCancel(t.Ctx)
-	defer cancel()
-	t.Calls.Go(func() {
-		for {
-			s, err := a.Signals(ctx)
-			if err != nil {
-				return
-			}
-			if s.Demand != driver.Wanted {
-				told <- s
-			}
-		}
+	told := t.Go(func() {
+		s, err := hears(t.Ctx, a, func(s driver.Signal) bool { return s.Demand != driver.Wanted })
+		t.OK(err, "Signals of a holder that is to give up")
+		t.FatalIf(s.Demand != driver.Revoke, "a stranger has sent the signal %+v", s)
 	})
 	granted := b.awaiting(waiting)
 	got := make(chan driver.Ticket, 1)
-	t.Calls.Go(func() { got <- granted() })
+	t.Go(func() { got <- granted() })
 
 	attack(a, b, held, waiting, set("c", cell.Version, "stolen"))
 	t.holds(c, "c", cell)
 	// What is sent in earnest comes after it; to those who wait for nothing, with a heartbeat.
 	defer a.beat(held)()
 	t.OK(c.Ask(t.Ctx, "q", held.ID, driver.Revoke), "Ask")
-	select {
-	case s := <-told:
-		t.FatalIf(s.Demand != driver.Revoke, "a stranger has sent the signal %+v", s)
-	case <-t.Ctx.Done():
-		t.Fatalf("the holder does not hear that it is to give up")
-	}
+	told()
 	t.FatalIf(len(got) > 0, "a stranger has granted the ticket that waits, while %+v is held", held)
-	for _, r := range []driver.Renewed{a.renew(held)[held.ID], b.renew(waiting)[waiting.ID]} {
-		t.FatalIf(r.State != driver.Kept, "Renew, after messages of a stranger: %+v", r)
-	}
+	a.keeps(held)
+	b.keeps(waiting)
 	t.stands(c, "q", []driver.Ticket{held}, []driver.Ticket{waiting})
 	a.leave(held)
 	tk := <-got
@@ -185,17 +169,19 @@ var _ = rules.Add(rule{Name: "OtherUser", Long: true, Hook: "Shared", Says: []st
 	t.inUse(s)
 	n := len(below(s.Folder)) - 1 // in the folder, which other users cannot replace
 	turns := make(chan struct{}, 8)
-	var all sync.WaitGroup
+	var all []func()
 	for i := range n {
 		for what, put := range tricks {
 			turns <- struct{}{}
-			all.Go(func() {
+			all = append(all, t.Go(func() {
 				defer func() { <-turns }()
 				t.replaced(t.world.Shared(t), i, what, put)
-			})
+			}))
 		}
 	}
-	all.Wait()
+	for _, over := range all {
+		over()
+	}
 })
 
 // SharedFolder makes a folder that a group shares, or as root, that it shares with a user who is not root.
@@ -222,50 +208,32 @@ func below(folder string) (all []string) {
 }
 
 // inUse has a client use a store.
-func (t *trial) inUse(s Shared) (d driver.Driver, session driver.Session, held driver.Ticket) {
+func (t *trial) inUse(s Shared) (c *client, held driver.Ticket) {
 	d, err := s.Open(t.Ctx)
-	if err != nil {
-		t.Errorf("open a driver: %v", err)
-		return nil, nil, held
-	}
+	t.OK(err, "open a driver")
 	t.Cleanup(func() { _ = d.Close() })
-	o, err := d.Open(t.Ctx, driver.SessionOptions{TTL: 10 * limit})
-	if err == nil {
-		held, err = o.Join(t.Ctx, t.exclusive("q"))
-	}
-	if err == nil {
-		_, err = o.Join(t.Ctx, t.exclusive("q"))
-	}
-	if err == nil {
-		_, err = d.Swap(t.Ctx, set("c", 0, "v"))
-	}
-	if err != nil {
-		t.Errorf("use a store that is shared: %v", err)
-		return nil, nil, held
-	}
-	return d, o, held
+	c = t.session(d, 10*limit)
+	held = c.hold(t.exclusive("q"))
+	c.wait(t.exclusive("q"))
+	t.swap(d, set("c", 0, "v"))
+	return c, held
 }
 
 // replaced has the i-th of the files and folders of a store replaced, and makes all calls then.
 func (t *trial) replaced(s Shared, i int, what string, put func(path, outside string) error) {
 	outside, err := os.MkdirTemp(t.TempDir(), "outside")
-	if err != nil {
-		t.Errorf("%v", err)
-		return
-	}
+	t.OK(err, "a folder outside")
 	old := time.Now().Add(-72 * time.Hour)
 	for _, name := range []string{"file", "q", ".floor", newID(), newID() + ".live", newID() + ".sock"} {
 		path := filepath.Join(outside, name)
-		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
-			t.Errorf("%v", err)
-		}
+		t.OK(os.WriteFile(path, []byte(name), 0o600), "a file outside")
 		_ = os.Chtimes(path, old, old)
 	}
 	_ = os.Chtimes(outside, old, old)
 	before := contents(outside)
-	d, session, held := t.inUse(s)
+	c, held := t.inUse(s)
 	paths := below(s.Folder)[1:]
-	if d == nil || i >= len(paths) {
+	if i >= len(paths) {
 		return
 	}
 	path := paths[i]
@@ -277,16 +245,12 @@ func (t *trial) replaced(s Shared, i int, what string, put func(path, outside st
 			break
 		}
 	}
-	if err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
+	t.OK(err, "%s", what)
 	_ = os.Lchown(path, otherID, otherID) // only root can
 	rel, _ := filepath.Rel(filepath.Dir(s.Folder), path)
 	what = rel + " is " + what
 
-	done := make(chan struct{})
-	t.Calls.Go(func() {
-		defer close(done)
+	done := t.Done(func() error {
 		each := func(d driver.Driver, session driver.Session) {
 			for _, call := range everyCall(d, session, held, t.exclusive("r"), set("c", 1, "w")) {
 				ctx, cancel := context.WithTimeout(t.Ctx, 100*time.Millisecond)
@@ -294,7 +258,7 @@ func (t *trial) replaced(s Shared, i int, what string, put func(path, outside st
 				cancel()
 			}
 		}
-		each(d, session)
+		each(c.driver, c)
 		ctx, cancel := context.WithTimeout(t.Ctx, time.Second)
 		defer cancel()
 		if other, err := s.Open(ctx); err == nil {
@@ -304,6 +268,7 @@ func (t *trial) replaced(s Shared, i int, what string, put func(path, outside st
 			}
 			_ = other.Close()
 		}
+		return nil
 	})
 	select {
 	case <-done:
@@ -385,16 +350,14 @@ var _ = rules.Add(rule{Name: "Member", Hook: "Damages", Says: []string{
 				})
 			})
 		}
-		t.Parallel(6, func(i int) error { // which may go together
+		t.Parallel(6, func(i int) { // which may go together
 			if i == 0 {
 				_, _ = b.Join(t.Ctx, nowait(t.exclusive(name)))
-				return nil
+				return
 			}
 			tk, err := b.Join(t.Ctx, nowait(t.exclusive(fmt.Sprintf("another-%d", i))))
-			if err != nil {
-				return fmt.Errorf("%s: Join of another name: %w", damage.What, err)
-			}
-			return b.Leave(t.Ctx, tk, true)
+			t.OK(err, "%s: Join of another name", damage.What)
+			b.leave(tk)
 		})
 		if c, err := c.driver.Load(t.Ctx, name); err != nil && !driver.IsPermanent(err) {
 			t.Errorf("%s: Load would be tried again, in vain: %v", damage.What, err)

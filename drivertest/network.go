@@ -103,11 +103,7 @@ func (t *trial) follower(plain *client, name string, ttl time.Duration) *followe
 		"news of a cell":  func() error { _, err := d.Watch(t.Ctx, name, f.cell.Version); return err },
 		"news of a queue": func() error { _, err := d.Follow(t.Ctx, name+"/queue", queue.Version); return err },
 		"a signal": func() error {
-			for {
-				if s, err := f.Signals(t.Ctx); err != nil || s.Demand == driver.Revoke {
-					return err
-				}
-			}
+			return suite.Err(hears(t.Ctx, f, func(s driver.Signal) bool { return s.Demand == driver.Revoke }))
 		},
 	} {
 		t.Calls.Go(func() {

@@ -223,13 +223,10 @@ func spans(file string) ([]span, error) {
 func (t *trial) vacated(queue string) (wait func()) {
 	d := t.driver()
 	q := t.snapshot(d, queue)
-	done := t.Done(func() (err error) {
-		for err == nil && len(q.Members) > 0 {
-			q, err = d.Follow(t.Ctx, queue, q.Version)
-		}
-		return err
+	return t.Go(func() {
+		_, err := follows(t.Ctx, d, queue, q.Version, func(q driver.Queue) bool { return len(q.Members) == 0 })
+		t.OK(err, "Follow of %q, whose only member was killed", queue)
 	})
-	return func() { t.OK(<-done, "Follow of %q, whose only member was killed", queue) }
 }
 
 var _ = rules.Add(rule{Name: "KilledProcess", Processes: true, Says: []string{expires, inheritedSays, followSays}}, func(t *trial) {
@@ -282,8 +279,9 @@ var _ = rules.Add(rule{Name: "CountingProcesses", Exclusive: true, Processes: tr
 	for i := range drivers {
 		drivers[i] = t.elsewhere()
 	}
-	t.Parallel(processes, func(i int) error {
-		return drivers[i].Work(t.Ctx, "log", task{Request: t.exclusive("q"), File: file, Times: times, TTL: 10 * limit})
+	t.Parallel(processes, func(i int) {
+		work := task{Request: t.exclusive("q"), File: file, Times: times, TTL: 10 * limit}
+		t.OK(drivers[i].Work(t.Ctx, "log", work), "the work of a process")
 	})
 	n := t.oneAtATime(file)
 	t.FatalIf(n != processes*times, "%d processes held %d times each, and the log has %d grants", processes, times, n)
@@ -302,14 +300,14 @@ var _ = rules.Add(rule{Name: "ProcessesThatAreKilled", Processes: true, Says: []
 func disturb(t *trial, stops ...func(*process.Process) error) {
 	const processes = 4
 	file := t.log()
-	ended := make(chan error, 100)
-	started := 0
+	var ends []func()
 	start := func() *elsewhere {
 		d := t.elsewhere()
-		started++
-		t.Calls.Go(func() {
-			ended <- d.Work(t.Ctx, "log", task{Request: t.exclusive("q"), File: file, TTL: t.TTL})
-		})
+		ends = append(ends, t.Go(func() {
+			err := d.Work(t.Ctx, "log", task{Request: t.exclusive("q"), File: file, TTL: t.TTL})
+			var failed *remote.Error
+			t.FatalIf(errors.As(err, &failed), "a process that worked under the lock: %v", err)
+		}))
 		return d
 	}
 	workers := make([]*elsewhere, processes)
@@ -352,10 +350,8 @@ func disturb(t *trial, stops ...func(*process.Process) error) {
 	for _, w := range workers {
 		w.process.Kill()
 	}
-	for range started {
-		var failed *remote.Error
-		err := <-ended
-		t.FatalIf(errors.As(err, &failed), "a process that worked under the lock: %v", err)
+	for _, ended := range ends {
+		ended()
 	}
 	t.oneAtATime(file)
 }
@@ -395,10 +391,7 @@ var _ = rules.Add(rule{Name: "NeighbourInTheProcess", Hook: "Files", Processes: 
 	visit := func() {
 		d := t.elsewhere()
 		err := d.Work(t.Ctx, "log", task{Request: t.exclusive("q"), File: file, TTL: long, Times: 1})
-		if err == nil {
-			err = d.Close()
-		}
-		t.FatalIf(err != nil, "a process that comes and goes: %v", err)
+		t.OK(errors.Join(err, d.Close()), "a process that comes and goes")
 	}
 	visit() // makes the files
 	files := t.world.Files()

@@ -2,11 +2,13 @@ package drivertest
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
 var _ = rules.Add(rule{Name: "RenewOnlyWhatIsKnown", Says: []string{
@@ -151,27 +153,22 @@ var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, p
 	stays, left := a.hold(t.fixed("stays", 10*limit)), a.hold(t.fixed("left", 10*limit))
 	ends := a.hold(t.fixed("ends", t.TTL/2))
 	next := b.behind(t.exclusive("ends"))
-	state := func(c *client, tk driver.Ticket, want driver.State) {
-		if r, ok := c.renew(tk)[tk.ID]; !ok || r.State != want {
-			t.Fatalf("Renew of a ticket with a fixed end in %q: %+v, told %v; the state must be %v", tk.Queue, r, ok, want)
-		}
-	}
 	got := a.renew()
 	t.FatalIf(len(got) != 0, "Renew reports tickets with a fixed end that were not named: %+v", got)
-	state(a, stays, driver.Kept)
-	state(b, stays, driver.Kept)
+	a.says(driver.Kept, stays)
+	b.says(driver.Kept, stays)
 	a.leave(left)
-	state(a, left, driver.Gone)
-	state(b, left, driver.Gone)
+	a.says(driver.Gone, left)
+	b.says(driver.Gone, left)
 	t.OK(a.Close(t.Ctx), "Close")
-	state(b, stays, driver.Kept)
+	b.says(driver.Kept, stays)
 	t.OK(b.driver.Ask(t.Ctx, "stays", stays.ID, driver.Evict), "Ask")
-	state(b, stays, driver.Evicted)
+	b.says(driver.Evicted, stays)
 
 	stop := b.beat(ends, next.Ticket) // in vain
 	next.notBefore(ends.Proof.Add(t.TTL/2), "by its Hold")
 	stop()
-	state(b, ends, driver.Gone)
+	b.says(driver.Gone, ends)
 })
 
 const recentSays = "Proofs are recent while the backend answers: none is older than half of the TTL when the next call is due, if a call is due a third of the TTL after the last one, or as soon as the proof is two fifths of the TTL old, but no sooner than a twelfth of the TTL after the last one."
@@ -207,8 +204,13 @@ var _ = rules.Add(rule{Name: "RecentProofs", Long: true, Says: []string{recentSa
 	due := func(k *kept) driver.Instant {
 		return max(min(k.last.Add(ttl/3), k.proof.Add(2*ttl/5)), k.last.Add(ttl/12))
 	}
-	beside := front.lookout(ttl / 20)
-	defer beside.stop()
+	pulse := t.Pulse(func(ctx context.Context) error {
+		r := t.exclusive("pulse")
+		if err := suite.Err(front.Join(ctx, r)); err != nil {
+			return err
+		}
+		return front.Leave(ctx, driver.Ticket{ID: r.ID, Queue: r.Queue}, true)
+	})
 	for stop := b.opened.Add(5 * ttl); min(both[0].last, both[1].last) < stop; {
 		k := slices.MinFunc(both, func(a, b *kept) int { return cmp.Compare(due(a), due(b)) })
 		at := due(k)
@@ -230,7 +232,9 @@ var _ = rules.Add(rule{Name: "RecentProofs", Long: true, Says: []string{recentSa
 			t.Slow("this machine or the backend was slow")
 		}
 		if k.old > k.counted/5 {
-			beside.wasQuick()
+			if felt := pulse.Longest(); felt > ttl/20 {
+				t.Slow("this machine or the backend was slow: an exchange took %v", felt)
+			}
 			t.Fatalf("%s: at %d of %d renewals the proof was older than half of the TTL, at one %.2f of it", k.how, k.old, k.counted, float64(k.oldest)/float64(ttl))
 		}
 		t.Logf("%s: %d renewals, the oldest proof was %.2f of the TTL old", k.how, k.counted, float64(k.oldest)/float64(ttl))

@@ -67,7 +67,7 @@ var _ = rules.Add(rule{Name: "SessionClose", Across: true, Exclusive: true, Says
 	sibling := t.session(a.driver, 10*limit)
 	stays := sibling.hold(t.exclusive("sibling"))
 
-	awaits, signals := a.awaits(waiting), t.Done(func() error { return endOfSignals(t.Ctx, a) })
+	awaits, signals := a.awaits(waiting), t.Done(func() error { return suite.Err(hears(t.Ctx, a, never)) })
 	time.Sleep(time.Millisecond) // they wait by now
 	t.OK(a.Close(t.Ctx), "Close")
 	t.Is(<-awaits, driver.ErrSession, "Await under way when the session was closed")
@@ -122,14 +122,8 @@ var _ = rules.Add(rule{Name: "SessionDeath", Says: []string{
 	a.over(held.ticket, stray)
 })
 
-// endOfSignals is the error with which Signals end.
-func endOfSignals(ctx context.Context, s driver.Session) error {
-	for {
-		if _, err := s.Signals(ctx); err != nil {
-			return err
-		}
-	}
-}
+// never is what is waited for by a call that is to fail.
+func never[T any](T) bool { return false }
 
 const closeFrees = "Close ends every call under way and frees what the driver holds."
 
@@ -144,17 +138,9 @@ var _ = rules.Add(rule{Name: "CloseEndsCalls", Says: []string{
 	q := t.snapshot(d, "q")
 	results := t.beside(t.Ctx, map[string]func(context.Context) error{
 		"Await":   func(ctx context.Context) error { return suite.Err(a.Await(ctx, waiting)) },
-		"Signals": func(ctx context.Context) error { return endOfSignals(ctx, a) },
+		"Signals": func(ctx context.Context) error { return suite.Err(hears(ctx, a, never)) },
 		"Watch":   func(ctx context.Context) error { return suite.Err(d.Watch(ctx, "c", 0)) },
-		"Follow": func(ctx context.Context) error {
-			for {
-				next, err := d.Follow(ctx, "q", q.Version)
-				if err != nil {
-					return err
-				}
-				q.Version = next.Version
-			}
-		},
+		"Follow":  func(ctx context.Context) error { return suite.Err(follows(ctx, d, "q", q.Version, never)) },
 	})
 	time.Sleep(20 * time.Millisecond) // most are under way; any moment is right
 	t.OK(shut(), "Close")

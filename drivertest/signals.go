@@ -17,20 +17,24 @@ func (c *client) signal(want driver.Demand, tk driver.Ticket, own ...driver.Tick
 	c.signals([]driver.Demand{want}, tk, own...)
 }
 
+// hears reads the signals of a session until there is one that is meant.
+func hears(ctx context.Context, s driver.Session, is func(driver.Signal) bool) (driver.Signal, error) {
+	for {
+		if got, err := s.Signals(ctx); err != nil || is(got) {
+			return got, err
+		}
+	}
+}
+
 // signals waits for several signals, in any order: one of another kind is not lost.
 func (c *client) signals(want []driver.Demand, tk driver.Ticket, own ...driver.Ticket) {
 	stop := c.beat(append(own, tk)...)
 	defer stop()
+	own = append(own, tk)
 	for want = slices.Clone(want); len(want) > 0; {
-		s, err := c.Signals(c.t.Ctx)
+		s, err := hears(c.t.Ctx, c, func(s driver.Signal) bool { return s.Demand != driver.Doubt })
 		c.t.OK(err, "Signals, waiting for demands %d", want)
-		if s.Demand == driver.Doubt {
-			continue
-		}
-		known := s.ID == tk.ID
-		for _, o := range own {
-			known = known || s.ID == o.ID
-		}
+		known := slices.ContainsFunc(own, func(o driver.Ticket) bool { return o.ID == s.ID })
 		c.t.FatalIf(!known, "Signals: %+v is for a ticket of another session", s)
 		if i := slices.Index(want, s.Demand); i >= 0 && s.ID == tk.ID {
 			c.t.FatalIf(s.Queue != tk.Queue, "Signals: %+v for a ticket in %q", s, tk.Queue)
@@ -55,13 +59,8 @@ var _ = rules.Add(rule{Name: "Wanted", Exclusive: true, Across: true, Says: []st
 	// Nobody wants it: nothing is said.
 	ctx, cancel := t.soon()
 	defer cancel()
-	for {
-		s, err := c.Signals(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			break
-		}
-		t.FatalIf(err != nil || s.Demand == driver.Wanted, "Signals of a ticket that nobody waits for: %+v, %v", s, err)
-	}
+	s, err := hears(ctx, c, func(s driver.Signal) bool { return s.Demand == driver.Wanted })
+	t.Is(err, context.DeadlineExceeded, "Signals of a ticket that nobody waits for: %+v", s)
 })
 
 // Others are as quick as the answer: the news that somebody waits, or asks for the
@@ -78,27 +77,20 @@ var _ = rules.Add(rule{Name: "SignalsBeforeTheAnswer", Hook: "Late", Says: []str
 	}
 	requests := []driver.Request{t.exclusive("q"), t.exclusive("q")}
 	tickets := make([]driver.Ticket, 2)
-	joined := make(chan error, 2)
-	asked := make(chan error, 1)
+	t.disturbs = true
 	resume := t.world.Late()
+	var joins []func()
 	for i, c := range clients {
-		t.Calls.Go(func() {
-			r := requests[i]
-			joined <- t.known(func() (err error) {
-				tickets[i], err = c.Join(t.Ctx, r)
-				r.Retry = true
-				return err
-			})
-		})
+		joins = append(joins, t.Go(func() { tickets[i] = c.join(requests[i]) }))
 		time.Sleep(20 * time.Millisecond) // the first holds; if not, the other one does
 	}
-	t.Calls.Go(func() {
-		asked <- t.known(func() error { return clients[1].driver.Ask(t.Ctx, "q", requests[0].ID, driver.Revoke) })
+	asked := t.Done(func() error {
+		return t.known(func() error { return clients[1].driver.Ask(t.Ctx, "q", requests[0].ID, driver.Revoke) })
 	})
 	time.Sleep(20 * time.Millisecond)
 	resume()
-	for range clients {
-		t.OK(<-joined, "Join, with a late answer")
+	for _, joined := range joins {
+		joined()
 	}
 	revoked := <-asked
 	if revoked != nil && !errors.Is(revoked, driver.ErrGone) { // it came before the Join
@@ -169,16 +161,14 @@ var _ = rules.Add(rule{Name: "Force", Across: true, Exclusive: true, Says: []str
 	t.stands(a.driver, "q", []driver.Ticket{next}, []driver.Ticket{last})
 	b.await(next)
 	a.gone(held)
-	r := a.renew(held)[held.ID]
-	t.FatalIf(r.State != driver.Gone, "Renew of a ticket that was taken away: %+v", r)
+	a.says(driver.Gone, held)
 	t.Is(a.Leave(t.Ctx, held, true), driver.ErrGone, "Leave of a ticket that was taken away")
 	t.OK(a.driver.Ask(t.Ctx, "q", last.ID, driver.Force), "Ask")
 	c.gone(last)
 	for range 10 { // the next heartbeat says so, however soon it is
 		held := a.hold(t.exclusive("soon"))
 		t.OK(b.driver.Ask(t.Ctx, "soon", held.ID, driver.Force), "Ask")
-		r := a.renew(held)[held.ID]
-		t.FatalIf(r.State != driver.Gone, "Renew right after a ticket was taken away: %+v", r)
+		a.says(driver.Gone, held)
 	}
 	if !t.fixes() {
 		return
@@ -245,15 +235,10 @@ var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
 		c.signal(what, kept)
 	}
 
-	var ends []func()
 	for queue, hold := range map[string]time.Duration{"short": t.TTL / 2, "long": 2 * a.TTL} {
 		fixed := a.hold(t.fixed(queue, hold))
 		end := fixed.Proof.Add(hold)
 		t.okBefore(b.driver, end, b.driver.Ask(t.Ctx, queue, fixed.ID, driver.Evict), "Ask")
-		next := b.behind(t.exclusive(queue))
-		ends = append(ends, func() { next.notBefore(end, "which was evicted and has a fixed end") })
-	}
-	for _, end := range ends {
-		end()
+		b.behind(t.exclusive(queue)).begins(end, "which was evicted and has a fixed end")
 	}
 })

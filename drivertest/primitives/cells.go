@@ -42,12 +42,12 @@ var _ = rules.Add(rule{Name: "Latch", Says: []string{
 	}
 	var mu sync.Mutex
 	seen := map[int64]bool{}
-	t.Parallel(n-1, func(i int) error {
+	t.Parallel(n-1, func(i int) {
 		left, err := []*interlock.Client{a, b}[i%2].Latch("l").CountDown(t.Ctx)
+		t.OK(err, "CountDown")
 		mu.Lock()
 		defer mu.Unlock()
 		seen[left] = true
-		return err
 	})
 	t.FatalIf(len(seen) != n-1 || !seen[1], "%d counts left %v", n-1, seen)
 	notYet(t, waiting, "the latch is open before the last count")
@@ -94,14 +94,11 @@ var _ = rules.Add(rule{Name: "Values", Says: []string{
 		"a zero that was set with version %d: %+v, %v", fourth, got, err)
 
 	const each = 6
-	t.Parallel(4, func(i int) error {
-		value := []*interlock.Value[int]{v, w}[i%2]
+	t.Parallel(4, func(i int) {
 		for range each {
-			if _, err := value.Update(t.Ctx, func(n int) (int, error) { return n + 1, nil }); err != nil {
-				return err
-			}
+			value := []*interlock.Value[int]{v, w}[i%2]
+			t.OK(suite.Err(value.Update(t.Ctx, func(n int) (int, error) { return n + 1, nil })), "Update")
 		}
-		return nil
 	})
 	got, err = v.Get(t.Ctx)
 	t.FatalIf(err != nil || got.Value != 4*each, "%d additions of one make %d, %v", 4*each, got.Value, err)

@@ -92,9 +92,7 @@ var _ = rules.Add(rule{Name: "Healthy", Long: true, Exact: true, Says: []string{
 	a := t.open(2 * t.TTL)
 	ttl := a.TTL()
 	mutex, reader := t.acquire(a.Mutex("m")), t.acquire(a.RWMutex("rw").Reader())
-	var slowest pulse
-	stop := slowest.feel(t, t.client())
-	defer stop()
+	pulse := t.pulse()
 	least := func(d time.Duration, share float64, bears time.Duration, when string) {
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(ttl / 200) {
 			for _, l := range []*interlock.Lease{mutex, reader} {
@@ -104,7 +102,7 @@ var _ = rules.Add(rule{Name: "Healthy", Long: true, Exact: true, Says: []string{
 				}
 				// Up to three exchanges make a lease's time, each after a timer: two prove, another asks what was
 				// proven.
-				if felt := slowest.load(); felt > bears || left+6*felt >= time.Duration(share*float64(ttl)) {
+				if felt := pulse.Longest(); felt > bears || left+6*felt >= time.Duration(share*float64(ttl)) {
 					t.Slow("%v of %v were left, and an exchange took %v", left, ttl, felt)
 				}
 				t.Fatalf("%v of %v are left, %s: %v", left, ttl, when, l.Err())
@@ -126,57 +124,10 @@ var _ = rules.Add(rule{Name: "Healthy", Long: true, Exact: true, Says: []string{
 	t.release(mutex, reader)
 })
 
-// pulse is the longest time that an exchange has taken, or this machine has slept
-// longer than it was to.
-type pulse struct {
-	longest, looks atomic.Int64
-	feels          atomic.Bool
-}
-
-// load returns when what was late until now has been noted.
-func (p *pulse) load() time.Duration {
-	for from := p.looks.Load(); p.feels.Load() && p.looks.Load() < from+2; {
-		time.Sleep(time.Millisecond)
-	}
-	return time.Duration(p.longest.Load())
-}
-
-// feel begins. Without a client there are no exchanges.
-func (p *pulse) feel(t *trial, c *interlock.Client) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background()) // Allow ends the rule's
-	began := &atomic.Int64{}                                // of the exchange that is under way
-	note := func() {
-		if at := began.Load(); at != 0 {
-			p.longest.Store(max(p.longest.Load(), time.Now().UnixNano()-at))
-		}
-	}
-	done := t.Done(func() error {
-		for ctx.Err() == nil {
-			began.Store(time.Now().UnixNano())
-			if c != nil {
-				_, _, _ = c.Latch("pulse").Count(ctx)
-			}
-			time.Sleep(time.Millisecond)
-			note()
-			began.Store(0)
-		}
-		return nil
-	})
-	p.feels.Store(true)
-	watch := t.Done(func() error {
-		for ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-			note()
-			p.looks.Add(1)
-		}
-		p.feels.Store(false)
-		return nil
-	})
-	return func() {
-		cancel()
-		<-done
-		<-watch
-	}
+// pulse is how slow the backend is, by the exchanges of a client.
+func (t *trial) pulse() *suite.Pulse {
+	l := t.client().Latch("pulse")
+	return t.Pulse(func(ctx context.Context) error { _, _, _ = l.Count(ctx); return nil })
 }
 
 // Exact: a reply that is lost is an outage.
@@ -268,8 +219,7 @@ var _ = rules.Add(rule{Name: "ShortOutage", Exact: true, Says: []string{
 	if t.Simulated || t.world.Via == nil {
 		t.Skip("there is no network between the clients and the backend")
 	}
-	var slowest pulse
-	defer slowest.feel(t, t.client())()
+	pulse := t.pulse()
 	var clients []*interlock.Client
 	var networks []*suite.Network
 	var leases []*interlock.Lease
@@ -283,18 +233,17 @@ var _ = rules.Add(rule{Name: "ShortOutage", Exact: true, Says: []string{
 	}
 	ttl := clients[0].TTL()
 	t.Allow(20 * ttl)
-	t.Parallel(len(outages), func(i int) error {
+	t.Parallel(len(outages), func(i int) {
 		time.Sleep(ttl + ttl/3*time.Duration(i)/time.Duration(len(outages)))
 		networks[i].Each(outages[i].begin)
 		time.Sleep(ttl * 2 / 5)
 		networks[i].Each(outages[i].end)
 		time.Sleep(ttl * 3 / 5)
-		return nil
 	})
 	for i, l := range leases {
 		if err := l.Err(); err == nil {
 			continue
-		} else if felt := slowest.load(); felt > ttl/20 {
+		} else if felt := pulse.Longest(); felt > ttl/20 {
 			t.Slow("an exchange took %v, and a lease was lost: %v", felt, err)
 		} else {
 			t.Fatalf("%s for two fifths of the TTL: %v", outages[i/2].name, err)

@@ -242,12 +242,10 @@ var _ = rules.Add(rule{Name: "BusyHolder", Processes: true, Alone: true, Exact: 
 	"A process that is busy loses no lease as long as a timer and an echo over loopback in it are late by a fifth of the TTL at most.",
 }}, func(t *trial) {
 	m := t.member(max(t.TTL, 2*time.Second))
-	var slowest pulse
-	stop := slowest.feel(t, t.client())
+	pulse := t.pulse()
 	var b Busy
 	t.OK(m.call("Busy", BusyWant{Goroutines: 16, Judge: 3, Within: limit / 2}, &b), "a process is busy")
-	stop()
-	felt := slowest.load()
+	felt := pulse.Longest()
 	t.Logf("%+v; an exchange of an idle process took %v at most", b, felt)
 	switch {
 	case len(b.Lost) > 0 && felt > b.TTL/20: // a proof is a few exchanges, each as late as the process and the backend together

@@ -3,7 +3,6 @@ package primitives
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -18,22 +17,18 @@ var _ = rules.Add(rule{Name: "Exclusion", Says: []string{
 }}, func(t *trial) {
 	a, b := t.pair()
 	var w chaos.Witness
-	t.Parallel(8, func(i int) error {
+	t.Parallel(8, func(i int) {
 		lock := []*interlock.Client{a, b}[i%2].Mutex("m")
 		if i/2%2 == 0 {
 			lock = lock.With(interlock.StrictOrder())
 		}
 		for range 8 {
-			if err := t.under(lock, func(lease *interlock.Lease) error {
+			t.under(lock, func(lease *interlock.Lease) {
 				defer w.Leave(lease)
-				_, err := w.Enter(lease)
+				t.OK(suite.Err(w.Enter(lease)), "enter")
 				time.Sleep(200 * time.Microsecond) // let the others in, if they can get in
-				return err
-			}); err != nil {
-				return err
-			}
+			})
 		}
-		return nil
 	})
 })
 
@@ -46,22 +41,21 @@ var _ = rules.Add(rule{Name: "Order", Says: []string{
 	lined := func(lock func(int) *interlock.Lock, queued func(int)) {
 		var mu sync.Mutex
 		var served []int
-		var waits []<-chan error
+		var waits []func()
 		holder := t.acquire(lock(0))
 		for i := range 3 * each {
-			waits = append(waits, t.Done(func() error {
-				return t.under(lock(i), func(*interlock.Lease) error {
+			waits = append(waits, t.Go(func() {
+				t.under(lock(i), func(*interlock.Lease) {
 					mu.Lock()
 					defer mu.Unlock()
 					served = append(served, i)
-					return nil
 				})
 			}))
 			queued(i + 1)
 		}
 		t.release(holder)
-		for i, w := range waits {
-			t.OK(wait(t, w, fmt.Sprintf("%d of those who wait", i+1)), "acquire and release")
+		for _, wait := range waits {
+			wait()
 		}
 		t.FatalIf(!slices.IsSorted(served), "served in the order %v", served)
 	}
@@ -97,20 +91,14 @@ var _ = rules.Add(rule{Name: "Tokens", Says: []string{
 
 	// Handed over between goroutines.
 	var w chaos.Witness
-	t.Parallel(4, func(int) error {
+	t.Parallel(4, func(int) {
 		for range 5 {
-			if err := t.under(a.Mutex("m"), func(lease *interlock.Lease) error {
-				if lease.Token() <= last {
-					return fmt.Errorf("the token is %d after %d", lease.Token(), last)
-				}
+			t.under(a.Mutex("m"), func(lease *interlock.Lease) {
+				t.FatalIf(lease.Token() <= last, "the token is %d after %d", lease.Token(), last)
 				defer w.Leave(lease)
-				_, err := w.Enter(lease)
-				return err
-			}); err != nil {
-				return err
-			}
+				t.OK(suite.Err(w.Enter(lease)), "enter")
+			})
 		}
-		return nil
 	})
 })
 

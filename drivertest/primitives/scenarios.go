@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock"
@@ -20,62 +20,38 @@ var _ = rules.Add(rule{Name: "FiveContenders", Long: true, Exact: true, Says: []
 }}, func(t *trial) {
 	const contenders, unit = 5, 400 * time.Millisecond
 	a, b := t.pair()
-	var slowest pulse
-	defer slowest.feel(t, t.client())()
-	begin := make(chan struct{})
-	var mu sync.Mutex
-	var began, worked []time.Duration
-	gaveUp := 0
-	var calls []<-chan error
+	pulse := t.pulse()
+	var began, worked [contenders]time.Duration
+	var succeeded atomic.Int32
 	start := time.Now()
-	for i := range contenders {
+	t.Parallel(contenders, func(i int) {
 		lock := []*interlock.Client{a, b}[i%2].Mutex("order", interlock.Wait(5*unit))
-		calls = append(calls, t.Done(func() error {
-			t.until(begin)
-			note(&mu, &began, start)
-			lease, err := lock.Acquire(t.Ctx)
-			if errors.Is(err, interlock.ErrBusy) {
-				mu.Lock()
-				gaveUp++
-				mu.Unlock()
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			note(&mu, &worked, start)
-			time.Sleep(4 * unit)
-			return lease.Release()
-		}))
-	}
-	time.Sleep(unit / 10)
-	start = time.Now()
-	close(begin)
-	for _, c := range calls {
-		err := wait(t, c, "a contender is served or gives up")
-		if errors.Is(err, interlock.ErrUnavailable) {
+		began[i] = time.Since(start)
+		lease, err := lock.Acquire(t.Ctx)
+		switch {
+		case errors.Is(err, interlock.ErrBusy):
+			return
+		case errors.Is(err, interlock.ErrUnavailable):
 			t.Slow("a contender was not answered: %v", err)
 		}
 		t.OK(err, "contend")
-	}
-	if len(worked) == 2 && gaveUp == 3 {
+		succeeded.Add(1)
+		worked[i] = time.Since(start)
+		time.Sleep(4 * unit)
+		t.release(lease)
+	})
+	if succeeded.Load() == 2 {
 		return
 	}
 	// All must have come at about the same moment, and the second have got the lock in time.
-	if late := slices.Max(began); late > unit/4 {
+	if late := slices.Max(began[:]); late > unit/4 {
 		t.Slow("a contender came %v after the first", late)
 	}
-	if felt := slowest.load(); felt > unit/8 {
+	if felt := pulse.Longest(); felt > unit/8 {
 		t.Slow("an exchange took %v", felt)
 	}
-	t.Fatalf("%d succeeded, at %v, and %d gave up", len(worked), worked, gaveUp)
+	t.Fatalf("%d of %d succeeded, at %v", succeeded.Load(), contenders, worked)
 })
-
-func note(mu *sync.Mutex, at *[]time.Duration, start time.Time) {
-	mu.Lock()
-	defer mu.Unlock()
-	*at = append(*at, time.Since(start))
-}
 
 // draw takes the next number from a file that nothing but the lock protects.
 func draw(file string) (int, error) {
@@ -92,14 +68,11 @@ func draw(file string) (int, error) {
 }
 
 // thirty have numbers drawn from a file.
-func (t *trial) thirty(draw func(i int, file string) (int, error)) {
+func (t *trial) thirty(draw func(i int, file string) int) {
 	file := filepath.Join(t.TempDir(), "number")
 	t.OK(os.WriteFile(file, []byte("0"), 0o600), "write the file")
 	drawn := make([]int, 30)
-	t.Parallel(len(drawn), func(i int) (err error) {
-		drawn[i], err = draw(i, file)
-		return err
-	})
+	t.Parallel(len(drawn), func(i int) { drawn[i] = draw(i, file) })
 	slices.Sort(drawn)
 	for i, n := range drawn {
 		t.FatalIf(n != i+1, "%d contenders drew %v", len(drawn), drawn)
@@ -110,9 +83,13 @@ var _ = rules.Add(rule{Name: "ThirtyNumbers", Says: []string{
 	"Thirty contenders draw order numbers, none twice.",
 }}, func(t *trial) {
 	clients := []*interlock.Client{t.client(), t.client(), t.client()}
-	t.thirty(func(i int, file string) (n int, err error) {
-		err = t.under(clients[i%3].Mutex("order"), func(*interlock.Lease) (err error) { n, err = draw(file); return err })
-		return n, err
+	t.thirty(func(i int, file string) (n int) {
+		t.under(clients[i%3].Mutex("order"), func(*interlock.Lease) {
+			var err error
+			n, err = draw(file)
+			t.OK(err, "draw")
+		})
+		return n
 	})
 })
 
@@ -120,8 +97,8 @@ var _ = rules.Add(rule{Name: "ThirtyNumbersInProcesses", Processes: true, Says: 
 	"Thirty contenders in three processes draw order numbers, none twice.",
 }}, func(t *trial) {
 	members := []*member{t.member(10 * limit), t.member(10 * limit), t.member(10 * limit)}
-	t.thirty(func(i int, file string) (n int, err error) {
-		err = members[i%3].call("Draw", file, &n)
-		return n, err
+	t.thirty(func(i int, file string) (n int) {
+		t.OK(members[i%3].call("Draw", file, &n), "draw in another process")
+		return n
 	})
 })

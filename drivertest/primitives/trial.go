@@ -35,28 +35,9 @@ import (
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
 
-// Backend says over what the primitives are checked.
-type Backend struct {
-	// World makes an empty backend; see [drivertest.Backend]. Of its functions Open
-	// is needed. Hang, if there is one, pauses the backend for a fifth of a TTL.
-	World func(t testing.TB) drivertest.World
-
-	// TTL is the shortest that the backend grants; a second is good.
-	TTL time.Duration
-
-	// Simulated runs each rule in a bubble of testing/synctest, for drivers that
-	// live in the time of package time and do no I/O. Rules about processes are
-	// not run.
-	Simulated bool
-
-	// Unsupported names the rules that cannot be kept over the backend, each with
-	// the reason.
-	Unsupported map[string]string
-
-	// Only names the rules that are checked. Empty: all. It is for another way to
-	// reach the same servers, beside a run that checks all.
-	Only []string
-}
+// Backend says over what the primitives are checked. Shape and Small mean nothing here. Of the functions of a world
+// Open is needed; Hang, if there is one, pauses the backend for a fifth of a TTL.
+type Backend = drivertest.Backend
 
 // Run checks every rule. The rules run beside each other, each in a world of its
 // own.
@@ -83,7 +64,7 @@ type trial struct {
 
 	variant string
 	world   drivertest.World
-	machine pulse // of this process
+	machine *suite.Pulse // of this process; nil in simulated time
 }
 
 // The ways in which a rule is checked.
@@ -110,7 +91,7 @@ func check(tb testing.TB, r rule, b Backend, variant string) {
 		f := r.Begin(tb, "interlock", b.Simulated, suite.Patience(b.Simulated))
 		t := &trial{Trial: f, Backend: b, variant: variant, world: w}
 		if !b.Simulated {
-			t.Later(t.machine.feel(t, nil))
+			t.machine = t.Pulse(nil)
 		}
 		t.AtEnd = t.nothingLeft
 		return f, t
@@ -241,8 +222,8 @@ func (t *trial) acquire(l *interlock.Lock) *interlock.Lease {
 func (t *trial) release(leases ...*interlock.Lease) {
 	for _, l := range leases {
 		err := l.Release()
-		if errors.Is(err, interlock.ErrLost) && t.machine.load() > t.TTL/5 {
-			t.Slow("this process stood still for %v: release %s: %v", t.machine.load(), l.Name(), err)
+		if errors.Is(err, interlock.ErrLost) && t.machine != nil && t.machine.Longest() > t.TTL/5 {
+			t.Slow("this process stood still for %v: release %s: %v", t.machine.Longest(), l.Name(), err)
 		}
 		t.OK(err, "release %s", l.Name())
 	}
@@ -355,15 +336,10 @@ func (t *trial) fails(dies bool) func(context.Context, <-chan struct{}) error {
 }
 
 // under runs f while it holds the lock.
-func (t *trial) under(l *interlock.Lock, f func(*interlock.Lease) error) error {
-	lease, err := l.Acquire(t.Ctx)
-	if err != nil {
-		return err
-	}
-	if err := f(lease); err != nil {
-		return err
-	}
-	return lease.Release()
+func (t *trial) under(l *interlock.Lock, f func(*interlock.Lease)) {
+	lease := t.acquire(l)
+	f(lease)
+	t.release(lease)
 }
 
 // told is for a client whose events of these kinds come.

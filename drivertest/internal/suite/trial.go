@@ -29,7 +29,7 @@ func Patience(simulated bool) time.Duration {
 }
 
 // A Trial is a rule under check: it fails with the promise that was broken. Its exported methods that may end the
-// rule are for the rule's own goroutine.
+// rule are for the rule's own goroutine, and for the ones that Go, Parallel and Together begin.
 type Trial struct {
 	testing.TB
 	Ctx      context.Context // ends with the rule, or when its patience does
@@ -229,31 +229,58 @@ func (t *Trial) Later(f func()) {
 	t.closers = append(t.closers, f)
 }
 
-// Done runs f beside the rule.
-func (t *Trial) Done(f func() error) <-chan error {
+// Go runs f beside the rule. It may end the rule, as the rule's own goroutine does: wait, which waits for its end,
+// ends the rule then, too.
+func (t *Trial) Go(f func()) (wait func()) {
+	over := make(chan any, 1)
+	t.Calls.Go(func() {
+		var p any = ended{}
+		defer func() {
+			if r := recover(); r != nil {
+				p = r.(tooSlow)
+			}
+			over <- p
+		}()
+		f()
+		p = nil
+	})
+	return func() {
+		t.Helper()
+		switch p := (<-over).(type) {
+		case ended:
+			t.FailNow()
+		case tooSlow:
+			panic(p)
+		}
+	}
+}
+
+// ended is what has become of a function that has ended the rule.
+type ended struct{}
+
+// Done runs a call beside the rule.
+func (t *Trial) Done(call func() error) <-chan error {
 	c := make(chan error, 1)
-	t.Calls.Go(func() { c <- f() })
+	t.Calls.Go(func() { c <- call() })
 	return c
 }
 
-// Parallel runs f n times at once and waits for all. It fails with the first error in the order of the numbers.
-func (t *Trial) Parallel(n int, f func(i int) error) {
+// Parallel runs f n times at once and waits for all, as Go does for one.
+func (t *Trial) Parallel(n int, f func(i int)) {
 	t.Helper()
-	errs := make([]error, n)
-	var all sync.WaitGroup
+	all := make([]func(), n)
 	for i := range n {
-		all.Go(func() { errs[i] = f(i) })
+		all[i] = t.Go(func() { f(i) })
 	}
-	all.Wait()
-	for i, err := range errs {
-		t.OK(err, "%d of %d that run at once", i+1, n)
+	for _, wait := range all {
+		wait()
 	}
 }
 
 // Together runs the functions at once, like Parallel.
-func (t *Trial) Together(fs ...func() error) {
+func (t *Trial) Together(fs ...func()) {
 	t.Helper()
-	t.Parallel(len(fs), func(i int) error { return fs[i]() })
+	t.Parallel(len(fs), func(i int) { fs[i]() })
 }
 
 // Eventually waits until cond is true; the rest says what is there instead.
