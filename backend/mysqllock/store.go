@@ -292,7 +292,8 @@ func id(s string) []byte {
 
 // Traits: a list is one statement. One may wait for its commit, or for a server that does not answer.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Together: perTogether, Patience: 5 * time.Millisecond}
+	return exchange.Traits{Together: perTogether, Patience: 5 * time.Millisecond,
+		Prompt: func(c exchange.Change) bool { return !s.crowds.has(c.In()) }}
 }
 
 func (s *store) Begin(ctx context.Context, n exchange.Session) (begun exchange.Begun, err error) {

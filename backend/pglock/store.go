@@ -161,7 +161,8 @@ func rowsOn[T any](ctx context.Context, s *store, acquire func(context.Context) 
 
 // Traits: a list is a call of one function. One may wait for its commit, or for a server that does not answer.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Together: perList, Patience: 5 * time.Millisecond}
+	return exchange.Traits{Together: perList, Patience: 5 * time.Millisecond,
+		Prompt: func(c exchange.Change) bool { return s.alone(c.In()) }}
 }
 
 const perList = 32

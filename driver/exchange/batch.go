@@ -159,9 +159,21 @@ func (d *Driver) alone(ctx context.Context, l *lane, c Change, free func()) (m s
 		d.ended(l)
 		return m
 	}
+	end := func() { room(); free(); d.ended(l) }
+	cut := false
+	if d.prompt(ctx, c) {
+		if m.Status, m.Err, cut = d.attached(ctx, c); !cut {
+			end()
+			return m
+		}
+	}
 	ended := make(chan struct{})
 	m.ended = ended
-	m.Status, m.Err = callWithin(ctx, d, func() { room(); free(); d.ended(l); close(ended) }, changeOne, c)
+	if cut {
+		time.AfterFunc(classOf(ctx).lingers(), func() { end(); close(ended) })
+	} else {
+		m.Status, m.Err = callWithin(ctx, d, func() { end(); close(ended) }, changeOne, c)
+	}
 	return m
 }
 

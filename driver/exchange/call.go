@@ -39,13 +39,13 @@ func (d *Driver) room(ctx context.Context) (release func(), err error) {
 }
 
 // callWithin makes an exchange that has room, and calls release when it has ended, which may be after
-// this returns. That of a store that is Bounded ends with this call, and has nothing to release.
+// this returns. With nothing to release, it ends with this call.
 func callWithin[A, T any](ctx context.Context, d *Driver, release func(), exchange func(Store, context.Context, A) (T, error), arg A) (result T, err error) {
 	d.exchanges.Add(1)
 	if d.repeats {
 		exchange = twice(exchange)
 	}
-	if d.traits.Bounded {
+	if release == nil || d.traits.Bounded {
 		result, err = exchange(d.store, ctx, arg)
 	} else {
 		result, err = detached(ctx, d, release, exchange, arg)
@@ -63,6 +63,35 @@ func twice[A, T any](exchange func(Store, context.Context, A) (T, error)) func(S
 		return exchange(store, ctx, arg)
 	}
 }
+
+// attached makes an exchange of one change in its caller's goroutine. When ctx ends it goes on for a moment, and is cut
+// then: the backend may still be busy with it.
+func (d *Driver) attached(ctx context.Context, c Change) (st Status, err error, cut bool) {
+	if !d.begin() {
+		return st, errClosed, false
+	}
+	defer d.tasks.Done()
+	own, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(d.ctx, end)()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(moment, end) })()
+	st, err = callWithin(own, d, nil, changeOne, c)
+	if own.Err() == nil {
+		return st, err, false
+	}
+	d.patientUntil.Store(int64(d.now().Add(Linger)))
+	return st, d.failed(ctx, err), true
+}
+
+// prompt says whether the exchange of a change is attached. After one that was cut, none is for a while: each costs a
+// connection, which has to be made anew, and a server that is busy would have many of these.
+func (d *Driver) prompt(ctx context.Context, c Change) bool {
+	may := d.traits.Prompt
+	return may != nil && (classOf(ctx) == ofHolder || may(c)) && int64(d.now()) >= d.patientUntil.Load()
+}
+
+// moment is what an exchange that is attached gets when its caller gives up: it is about to end, most likely.
+const moment = 20 * time.Millisecond
 
 // detached makes an exchange that goes on for a while when its caller gives up, and calls release
 // when it has ended: until then the backend may be busy with it, and its connection is not free.

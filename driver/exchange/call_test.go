@@ -328,3 +328,81 @@ func TestAHeartbeatBesideManyCalls(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// prompt is a store whose changes are all prompt.
+type prompt struct{ *scripted }
+
+func (prompt) Traits() exchange.Traits {
+	return exchange.Traits{Prompt: func(exchange.Change) bool { return true }}
+}
+
+// Promise: a change that is prompt ends with its caller, or a moment later if its answer comes by then. One that is cut
+// keeps its room, since the backend may be busy with it, and those that follow end with their callers.
+func TestAPromptChangeEndsAMomentAfterItsCaller(t *testing.T) {
+	for within, want := range map[time.Duration]error{exchange.Moment - 1: nil, time.Minute: context.DeadlineExceeded} {
+		bubble.Run(t, func(t *testing.T) {
+			var sent atomic.Int32
+			store := newScripted()
+			store.Script.Join = func(ctx context.Context, _ exchange.Join) (exchange.Status, error) {
+				sent.Add(1)
+				select {
+				case <-time.After(time.Second + within):
+					return held, nil
+				case <-ctx.Done():
+					return exchange.Status{}, ctx.Err()
+				}
+			}
+			s := over(t, prompt{store})
+			limiter := exchange.NewLimiter(2, 0, 0)
+			exchange.DriverOf(s).Limit(limiter)
+			join := func() (time.Duration, error) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := s.Join(ctx, request())
+				return time.Since(began), err
+			}
+			took, err := join()
+			if err != want || took != time.Second+min(within, exchange.Moment) {
+				t.Errorf("an answer %v after the end of its caller: %v after %v", within, err, took)
+			}
+			if want == nil {
+				return
+			}
+			if took, err := join(); err != want || took != time.Second {
+				t.Errorf("the next one: %v after %v", err, took)
+			}
+			if took, err := join(); err != want || took != time.Second || sent.Load() != 2 {
+				t.Errorf("one without room: %v after %v, %d were sent", err, took, sent.Load())
+			}
+			time.Sleep(exchange.Linger)
+			limiter.Take()
+			limiter.Take()
+		})
+	}
+}
+
+// Promise: Close ends a change that is prompt, and waits for it.
+func TestCloseEndsAPromptChange(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		ended := false
+		store := newScripted()
+		store.Script.Join = func(ctx context.Context, _ exchange.Join) (exchange.Status, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			ended = true
+			return exchange.Status{}, ctx.Err()
+		}
+		s := over(t, prompt{store})
+		joined := make(chan error, 1)
+		go func() {
+			_, err := s.Join(t.Context(), request())
+			joined <- err
+		}()
+		synctest.Wait()
+		if err := exchange.DriverOf(s).Close(); err != nil || !ended {
+			t.Errorf("Close: %v; the Join has ended: %t", err, ended)
+		}
+		errtest.Is(t, <-joined, exchange.ErrClosed)
+	})
+}

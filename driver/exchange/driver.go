@@ -36,6 +36,8 @@ type Driver struct {
 	repeats   bool     // see Repeat
 	joins     queueLimiter
 
+	patientUntil atomic.Int64 // a [driver.Instant]: see prompt
+
 	batching sync.Mutex
 	lanes    map[laneOf]*lane
 
@@ -163,17 +165,25 @@ func (d *Driver) Close() error {
 // background runs a task for which no caller need wait. It reports false, and does not run it, if
 // the driver is closed; Close waits for those that run.
 func (d *Driver) background(task func(ctx context.Context)) (runs bool) {
+	if !d.begin() {
+		return false
+	}
+	select {
+	case d.next <- task:
+	default:
+		go d.work(task)
+	}
+	return true
+}
+
+// begin counts a task, until tasks.Done. It reports false if the driver is closed.
+func (d *Driver) begin() bool {
 	d.closing.Lock()
 	defer d.closing.Unlock()
 	if d.ctx.Err() != nil {
 		return false
 	}
 	d.tasks.Add(1)
-	select {
-	case d.next <- task:
-	default:
-		go d.work(task)
-	}
 	return true
 }
 

@@ -8,7 +8,10 @@ const (
 	LookTimeout = longestLook
 	PerLook     = perLook
 	StrayShare  = strayShare
+	Moment      = moment
 )
+
+var ErrClosed = errClosed
 
 // DriverOf is the driver of a session.
 func DriverOf(s *driver.Opened) *Driver { return s.Session.(*session).d }

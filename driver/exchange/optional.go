@@ -80,6 +80,11 @@ type Traits struct {
 	// [Limiter].
 	Bounded bool
 
+	// Prompt says whether a change most likely does not have to wait, as that of a holder. Its exchange is made in its
+	// caller's goroutine: to wake another one, and to be woken by it, costs as much as all else that the client does.
+	// nil: none is.
+	Prompt func(Change) bool
+
 	// Listens: the store listens from New to Close, and not only while a call waits. Then a Follow
 	// that waits for another state is a follower from its first Read on.
 	Listens bool
