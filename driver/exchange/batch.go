@@ -116,7 +116,7 @@ func (d *Driver) submit(ctx context.Context, of laneOf, c Change) submitted {
 	}
 	if r.answer.Err == ErrAlone {
 		m := d.alone(ctx, nil, c, free)
-		m.unsent = false // the network may have brought the list twice, the first time with another outcome
+		m.unsent = m.unsent && r.of == nil // else the network may have brought the list twice, the first time with another outcome
 		return m
 	}
 	r.answer.Err = d.failed(ctx, r.answer.Err)
@@ -250,24 +250,37 @@ func (d *Driver) waitNoLonger(l *lane) {
 	}
 }
 
-// nextBatch takes what waits, as much as goes into one exchange.
+// nextBatch takes what waits, as much as goes into one exchange. Of a store that is Bounded this has one change of each
+// queue; the others, or a single one, go alone, each in its caller's goroutine.
 func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
 	d.batching.Lock()
 	defer d.batching.Unlock()
 	l.starting = false
 	most, bytes := cmp.Or(d.traits.Together, perWithdraw), 0
-	for _, r := range l.waiting[:min(most, len(l.waiting))] {
+	taken := l.waiting[:min(most, len(l.waiting))]
+	for i, r := range taken {
 		if j, is := r.change.(*Join); is {
 			bytes += len(j.Note)
 		}
-		if bytes > mostBytes && len(all) > 0 {
+		if bytes > mostBytes && i > 0 {
+			taken = taken[:i]
 			break
 		}
+		if d.traits.Bounded && l.of.queue == "" && slices.ContainsFunc(taken[:i], func(o *request) bool { return o.change.In() == r.change.In() }) {
+			r.apart()
+		} else {
+			all = append(all, r)
+		}
+	}
+	if d.traits.Bounded && l.of.queue == "" && len(all) == 1 {
+		all[0].apart()
+		all = nil
+	}
+	for _, r := range all {
 		r.of = of
-		all = append(all, r)
 	}
 	of.callers = len(all)
-	l.waiting = slices.Delete(l.waiting, 0, len(all))
+	l.waiting = slices.Delete(l.waiting, 0, len(taken))
 	if l.late != nil {
 		l.late.Stop()
 	}
@@ -275,6 +288,12 @@ func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
 		d.waitNoLonger(l)
 	}
 	return all
+}
+
+// apart has a request that was not sent go alone. Driver.batching is held.
+func (r *request) apart() {
+	r.answered, r.answer.Err = true, ErrAlone
+	close(r.done)
 }
 
 // sendBatch makes what waits in a lane, in one exchange.
