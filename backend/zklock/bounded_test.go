@@ -3,6 +3,7 @@ package zklock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/interlock-go/interlock/backend/zklock"
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/zktest"
@@ -138,76 +140,62 @@ func TestWhoGivesUpWhileItsNodeIsMadeIsNotSearchedFor(t *testing.T) {
 // Promise: those who give up while another one leaves leave together, and those whose ticket is
 // gone already, are told so.
 func TestThoseWhoGiveUpLeaveTogether(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	a := session(t, opened(t, via.Addr), 40*time.Second)
-	h := holds(t, a, aMutex("q"))
+	a := alone(t)
+	h := a.holds(aMutex("q"))
 	const crowd = 300
 	tickets := make([]driver.Ticket, crowd)
 	atOnceAll(t, crowd, func(i int) (err error) {
 		tickets[i], err = a.Join(limited(t), aMutex("q"))
 		return err
 	})
-	beat(t, a, append(tickets, h)...)
-	hold := via.HoldReplies(zktest.With(zktest.OpDelete))
-	before := via.Requests(zktest.OpDelete, zktest.OpMulti)
-	errs := make(chan error, crowd)
-	leave := func(k driver.Ticket) { errs <- a.Leave(limited(t), k, true) }
-	go leave(tickets[0])
-	<-hold.Held()
-	var begun sync.WaitGroup
-	for _, k := range tickets[1:] {
-		begun.Add(1)
-		go func() { begun.Done(); leave(k) }()
+	beat(t, a.Opened, append(tickets, h)...)
+	requests := 0
+	for lot := range slices.Chunk(tickets, 100) {
+		answers, n := a.makes(a.withdrawals(lot))
+		requests += n
+		for i, got := range answers {
+			if got.Err != nil {
+				t.Errorf("Leave of ticket %d: %v", i, got.Err)
+			}
+		}
 	}
-	begun.Wait()
-	busy.Until(t, "all want to leave", func() bool { return zklock.Gathered(a) == crowd-1 })
-	hold.Release()
-	for range crowd {
-		noError(t, <-errs)
+	if requests > 4+4 { // a waiter behind each of these lots may look before it leaves
+		t.Errorf("%d have left in %d requests", crowd, requests)
 	}
-	// One leaves, then 299 in lots of 100; a waiter behind each of these four may look before it leaves.
-	if n := via.Requests(zktest.OpDelete, zktest.OpMulti) - before; n > 4+4 {
-		t.Errorf("%d have left in %d requests", crowd, n)
-	}
-	if left := nodes(t, connected(t, s.Addr), "/a/q"); len(left) != 1 {
+	if left := a.nodes("q"); len(left) != 1 {
 		t.Errorf("%d tickets stand", len(left))
 	}
 }
 
+// withdrawals are the Leaves of waiters that give up.
+func (p *party) withdrawals(all []driver.Ticket) (changes []exchange.Change) {
+	row := p.Session.(interface{ Row() exchange.Session }).Row()
+	for _, k := range all {
+		changes = append(changes, &exchange.Leave{Ref: exchange.Ref{Queue: k.Queue, ID: k.ID}, Session: row, Clean: true, Withdraws: true})
+	}
+	return changes
+}
+
 // Promise: one of those who leave together may be gone: the others leave, and it is told.
 func TestWhoIsGoneDoesNotKeepOthersFromLeaving(t *testing.T) {
-	t.Parallel()
-	s := lent(t)
-	via := zktest.NewProxy(t, s.Addr)
-	a := session(t, opened(t, via.Addr), 40*time.Second)
-	h := holds(t, a, aMutex("q"))
-	tickets := []driver.Ticket{h}
+	a := alone(t)
+	tickets := []driver.Ticket{a.holds(aMutex("q"))}
 	for range 5 {
-		tickets = append(tickets, join(t, a, aMutex("q")))
+		tickets = append(tickets, a.waits(aMutex("q")))
 	}
-	beat(t, a, tickets...)
-	raw := connected(t, s.Addr)
-	hold := via.HoldReplies(zktest.With(zktest.OpDelete))
-	errs := make([]error, len(tickets))
-	var all sync.WaitGroup
-	leave := func(i int) { all.Go(func() { errs[i] = a.Leave(limited(t), tickets[i], true) }) }
-	leave(1)
-	<-hold.Held()
-	for i := 2; i < len(tickets); i++ {
-		leave(i)
-	}
-	busy.Until(t, "all want to leave", func() bool { return zklock.Gathered(a) == 4 })
-	noError(t, raw.Delete("/a/q/"+nodeOf(t, raw, tickets[3]), -1))
-	hold.Release()
-	all.Wait()
-	for i, err := range errs {
-		if gone := i == 3; i > 0 && errors.Is(err, driver.ErrGone) != gone || err != nil && !gone {
-			t.Errorf("Leave of ticket %d: %v", i, err)
+	beat(t, a.Opened, tickets...)
+	noError(t, a.raw.Delete("/a/q/"+nodeOf(t, a.raw, tickets[3]), -1))
+	leaves := a.withdrawals(tickets[1:])
+	answers, _ := a.makes(leaves)
+	for i, got := range answers {
+		if got.Err == exchange.ErrAlone {
+			got = exchange.Alone(limited(t), a.d.(*exchange.Driver).Store(), leaves[i])
+		}
+		if gone := i == 2; errors.Is(got.Err, driver.ErrGone) != gone || got.Err != nil && !gone {
+			t.Errorf("Leave of ticket %d: %v", i, got.Err)
 		}
 	}
-	if left := nodes(t, raw, "/a/q"); len(left) != 1 {
+	if left := a.nodes("q"); len(left) != 1 {
 		t.Errorf("%d tickets stand", len(left))
 	}
 }

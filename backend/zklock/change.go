@@ -211,7 +211,7 @@ func (t *entry) fix(ctx context.Context, hold time.Duration, kept, wanted bool) 
 	t.fixed, t.stray, t.hold, t.until = true, false, whole, until
 	t.endsAt(sent.Add(hold))
 	if t.evicted && !evicted { // meanwhile
-		s.store.background(t.evict)
+		s.background(t.evict)
 	}
 	t.granted(wanted)
 	return nil
@@ -219,8 +219,6 @@ func (t *entry) fix(ctx context.Context, hold time.Duration, kept, wanted bool) 
 
 // evict moves the end of a ticket with a fixed one up.
 func (t *entry) evict(ctx context.Context) {
-	ctx, cancel := t.s.within(ctx)
-	defer cancel()
 	retry(ctx, again, func() error { return zk.Unless(t.s.store.evict(ctx, t.s.l, t.q, t.j.ID), driver.ErrGone) })
 }
 

@@ -41,8 +41,6 @@ func (s *session) openInbox(ctx context.Context) error {
 
 // readInbox takes what was put into the session's node, and watches it.
 func (s *session) readInbox(ctx context.Context) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	if s.reading.Take(ctx) != nil {
 		return
 	}
@@ -50,13 +48,13 @@ func (s *session) readInbox(ctx context.Context) {
 	if s.letters.Live() {
 		return
 	}
-	s.letters = s.l.Watch(s.inbox, false, func() { s.store.background(s.readInbox) })
+	s.letters = s.l.Watch(s.inbox, false, func() { s.background(s.readInbox) })
 	c, err := s.l.See(ctx, s.inbox)
 	if err != nil {
 		s.l.Ignore(s.letters)
 		s.letters = nil
 		if errors.Is(err, zk.ErrNoNode) && s.openInbox(ctx) == nil {
-			s.store.background(s.readInbox)
+			s.background(s.readInbox)
 		}
 		return
 	}

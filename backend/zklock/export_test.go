@@ -42,11 +42,6 @@ func Connection(o *driver.Opened) *zk.Conn {
 // CrowdSlots is how many Joins of a connection are under way at a time.
 const CrowdSlots = zk.CrowdSlots
 
-// Gathered is how many waiters wait for others, to leave together.
-func Gathered(o *driver.Opened) int {
-	return o.Session.(interface{ Driver() *exchange.Driver }).Driver().PendingChanges()
-}
-
 // Longest has a Tap take no answers that are longer.
 func (t *Tap) Longest(bytes int) { t.tap.Longest = bytes }
 

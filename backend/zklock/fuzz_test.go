@@ -193,7 +193,7 @@ func FuzzNodes(f *testing.F) {
 			t.Errorf("%q is the number %+v", a, n)
 		}
 		nodes := []string{a, b, a}
-		f := &listing{line: *parseLine(nodes), number: permitsIn(nodes), nodes: nodes}
+		f := &listing{line: *parseLine(nodes), number: permitsIn(nodes), Children: zk.Children{Names: nodes}}
 		f.Number = f.number.Number
 		for _, n := range f.Keys {
 			p := f.Place(n)

@@ -196,21 +196,16 @@ func TestOwnConnectionIsLeftCleanOfAJoinUnderWay(t *testing.T) {
 	empties(t, connected(t, s.Addr))
 }
 
-// Promise: a Join that waits for a connection, and is sent in the next session of the
-// program's client, leaves no ticket there, even if its answer is lost.
+// Promise: a Join that waits for a connection makes no ticket in the next session of the program's client.
 func TestJoinsOfASessionThatIsOverLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := lent(t)
 	raw := connected(t, s.Addr)
 	for _, lose := range []int{0, 1000} {
-		made := 0
-		for range 10 { // sometimes the client gives up what waits
-			if made = inTheNextSession(t, s.Addr, raw, lose); made > 0 {
-				break
+		for range 3 {
+			if made := inTheNextSession(t, s.Addr, raw, lose); made > 0 {
+				t.Errorf("%d tickets were made in the next session (answers to be lost: %d)", made, lose)
 			}
-		}
-		if made == 0 {
-			t.Errorf("no ticket was made in the next session (answers to be lost: %d)", lose)
 		}
 	}
 }

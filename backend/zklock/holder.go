@@ -22,8 +22,6 @@ func revoked(data []byte) bool {
 // watchHolder watches a ticket that has been held for some time: its node may be removed, or, as Curator does
 // it, be asked for by its data; and others may come to wait behind it.
 func (s *session) watchHolder(ctx context.Context, t *entry) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	s.mu.Lock()
 	key, own, wanted := t.key, t.own, t.wanted
 	if t.state != exchange.Held {
@@ -33,7 +31,7 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 	path, crowd := t.recipe.watched()
 	s.mu.Unlock()
 	if !own.Live() {
-		on := s.l.Watch(path, false, func() { s.store.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
+		on := s.l.Watch(path, false, func() { s.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
 		c, err := s.l.See(ctx, path)
 		s.mu.Lock()
 		switch {
@@ -62,7 +60,7 @@ func (s *session) watchHolder(ctx context.Context, t *entry) {
 // watchHolderLater tries again, unless the connection has ended: then that is done when it is there again.
 func (s *session) watchHolderLater(t *entry) {
 	if now, _ := s.l.State(); now == s.zk && !s.isOver() {
-		time.AfterFunc(again, func() { s.store.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
+		time.AfterFunc(again, func() { s.background(func(ctx context.Context) { s.watchHolder(ctx, t) }) })
 	}
 }
 
@@ -73,7 +71,7 @@ func (s *session) watchWaiters(ctx context.Context, t *entry, q *queue) {
 		s.mu.Unlock()
 		return
 	}
-	on := s.l.Watch(q.path, true, func() { s.store.background(func(ctx context.Context) { s.queueChanged(ctx, q) }) })
+	on := s.l.Watch(q.path, true, func() { s.background(func(ctx context.Context) { s.queueChanged(ctx, q) }) })
 	s.crowds[q.name] = on
 	s.mu.Unlock()
 	asked := driver.Now()
@@ -98,7 +96,7 @@ func (s *session) watchWaiters(ctx context.Context, t *entry, q *queue) {
 			continue
 		}
 		if t.mark.version == anyVersion && t.since <= asked { // others were granted by a later one
-			t.mark.version = version(f.stat.Version)
+			t.mark.version = version(f.Stat.Version)
 		}
 		if p := f.Place(key); p.Wanted && !t.wanted {
 			t.wanted = true
@@ -142,7 +140,7 @@ func (t *entry) demanded(what driver.Demand) {
 	case driver.Evict:
 		switch {
 		case t.fixed: // since the demand was put there
-			s.store.background(t.evict)
+			s.background(t.evict)
 		case !t.evicted:
 			t.evicted = true
 			t.endsAt(s.renewed.Add(s.ttl))
@@ -160,29 +158,24 @@ func (t *entry) endsAt(end driver.Instant) {
 	if t.ends != nil {
 		t.ends.Stop()
 	}
-	t.ends = time.AfterFunc(max(0, end.Sub(driver.Now())), func() { t.s.store.background(t.expire) })
+	t.ends = time.AfterFunc(max(0, end.Sub(driver.Now())), func() { t.inTurn(t.expire) })
 }
 
 // expire removes the node that a ticket is known by, since its own end has come, and no other: one that has taken its
 // place meanwhile may have another end.
 func (t *entry) expire(ctx context.Context) {
 	s := t.s
-	ctx, end, err := t.inTurn(ctx)
-	if err != nil {
-		return
-	}
-	defer end()
 	now := t.now()
 	if now.ended || !(now.fixed || now.evicted || now.stray) || driver.Now() < now.end {
 		return
 	}
-	err = t.recipe.removeExpired(ctx)
+	err := t.recipe.removeExpired(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil || errors.Is(err, driver.ErrGone):
 		t.forget()
-		s.store.background(func(context.Context) { t.mayHold() }) // Await is told that it is gone
+		s.background(func(context.Context) { t.mayHold() }) // Await is told that it is gone
 	case errors.Is(err, errProlonged):
 	default: // it is over all the same, and that is tried again
 		t.ends.Reset(max(s.ttl/20, settledAfter))

@@ -18,18 +18,23 @@ import (
 func (s *store) Join(ctx context.Context, j exchange.Join) (st exchange.Status, err error) {
 	err = s.in(ctx, j.Session.ID, func(ctx context.Context, o *session) error {
 		st, err = o.join(ctx, s.lineOf(j.Queue, j.Kind), &j)
-		if err == nil && st.State == exchange.Gone {
-			err = driver.ErrGone
-		}
-		switch {
-		case errors.Is(err, driver.ErrGone) && o.has(&o.refused, j.ID):
-			err = driver.ErrMismatch
-		case err == nil && o.isOver():
-			err = driver.ErrSession
-		}
-		return err
+		return o.joined(j.ID, st, err)
 	})
 	return st, err
+}
+
+// joined is the error of a Join.
+func (s *session) joined(id string, st exchange.Status, err error) error {
+	if err == nil && st.State == exchange.Gone {
+		err = driver.ErrGone
+	}
+	switch {
+	case errors.Is(err, driver.ErrGone) && s.has(&s.refused, id):
+		err = driver.ErrMismatch
+	case err == nil && s.isOver():
+		err = driver.ErrSession
+	}
+	return err
 }
 
 func (s *session) join(ctx context.Context, q *queue, j *exchange.Join) (st exchange.Status, err error) {
@@ -192,40 +197,51 @@ func sure(err error) bool {
 // create makes the node and, in the same round trip, looks whether any other ticket is there.
 func (t *entry) create(ctx context.Context) (st exchange.Status, err error) {
 	s := t.s
-	stem := t.q.path + "/" + s.store.ticketOf(&t.j).stem()
-	data := t.meta().encode()
-	t.q.mu.Lock()
-	crowded := t.q.front > crowdLine
-	t.q.mu.Unlock()
-	var look *shared
-	if !crowded { // else the list is looked at once the node is there
-		look = s.list(t.q, false)
+	var lists []string
+	if !t.q.crowded() { // else the list is looked at once the node is there
+		lists = []string{t.q.path}
 	}
 	if err := ctx.Err(); err != nil {
 		return st, err
 	}
+	op, made := t.making()
+	listed, err := s.l.Change(ctx, s.zk, []any{op}, lists, func(m zk.Made, err error) error { return made(m, 0, err) })
+	switch {
+	case err != nil:
+		return st, err
+	case len(listed) == 0:
+		return t.look(ctx)
+	}
+	c, err := listed[0](ctx)
+	return t.arrived(ctx, c, err)
+}
+
+// making is what makes the node, and what notes the answer, which is at this place of its transaction.
+func (t *entry) making() (op *zk.Create, made func(m zk.Made, at int, err error) error) {
+	s := t.s
 	flight := make(chan struct{})
 	s.mu.Lock()
 	t.flight = flight
 	s.mu.Unlock()
-	_, err = zk.Run(ctx, func() (struct{}, error) {
+	stem := t.q.path + "/" + s.store.ticketOf(&t.j).stem()
+	return &zk.Create{Path: stem, Data: t.meta().encode(), Acl: s.store.acl, Flags: zk.EphemeralSequential}, func(m zk.Made, at int, err error) error {
 		defer close(flight)
-		c, err := s.l.CreateSequential(stem, data, s.store.acl)
 		if err == nil {
-			err = t.made(c)
-		} else if !sure(err) {
-			t.mayComeLate()
+			err = t.made(m.Results[at].Path, m.Zxid)
 		}
-		return struct{}{}, err
-	})
-	if err != nil {
-		return st, err
+		return err
 	}
-	if look != nil {
-		if f, err := look.wait(ctx); err == nil {
-			if st, err = t.statusIn(ctx, f); !errors.Is(err, errStale) {
-				return st, err
-			}
+}
+
+// arrived sees from the list that came with its node how the ticket stands.
+func (t *entry) arrived(ctx context.Context, c zk.Children, err error) (st exchange.Status, _ error) {
+	if err == nil {
+		f := listingOf(t.q, c)
+		if err = t.s.store.settle(ctx, t.s.l, t.q, f); err == nil {
+			st, err = t.statusIn(ctx, f)
+		}
+		if err == nil || !errors.Is(err, errStale) {
+			return st, err
 		}
 	}
 	return t.look(ctx)
@@ -233,19 +249,22 @@ func (t *entry) create(ctx context.Context) (st exchange.Status, err error) {
 
 // made notes the node that was created, perhaps when no caller waits for it any
 // more.
-func (t *entry) made(c zk.Created) error {
+func (t *entry) made(path string, zxid int64) error {
 	s := t.s
-	key, ok := parse(base(c.Path))
+	key, ok := parse(base(path))
 	if !ok {
-		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", c.Path))
+		return driver.Permanent(fmt.Errorf("zookeeper: the node %s is none of a ticket", path))
 	}
-	err := t.stands(key, uint64(c.Zxid))
+	err := t.stands(key, uint64(zxid))
 	if number(key.Order) == math.MaxInt32 {
 		err = errNumbers
 	}
-	if err != nil || t.now().ended || c.Session != s.zk || s.isOver() {
-		s.remove(c.Path)
+	if err != nil || t.now().ended || s.isOver() {
+		s.remove(path)
 	}
+	t.q.mu.Lock()
+	defer t.q.mu.Unlock()
+	t.q.stands = true
 	return err
 }
 
@@ -283,18 +302,6 @@ func (t *entry) stands(key *ticket, zxid uint64) error {
 		t.key, t.zxid, t.state = key, zxid, exchange.Waiting
 	}
 	return nil
-}
-
-// mayComeLate removes what may have come of a create without an answer once the session is
-// over: if the program's client sent it in its next session, it would stay.
-func (t *entry) mayComeLate() {
-	s := t.s
-	if s.l.Own || !s.isOver() {
-		return // then it was sent in this session
-	}
-	s.clear(func(ctx context.Context) {
-		retry(ctx, s.ttl/8, func() error { return zk.Unless(t.removeAny(ctx, s.l, nil), driver.ErrGone) })
-	})
 }
 
 // ZooKeeper gives the last number again and again, until the node that counts is
@@ -383,7 +390,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 	s.mu.Lock()
 	if !ok {
 		defer s.mu.Unlock()
-		if t.key != nil && !t.key.in(f.stat) && uint64(f.stat.Czxid) < t.zxid {
+		if t.key != nil && !t.key.in(f.Stat) && uint64(f.Stat.Czxid) < t.zxid {
 			return st, errStale
 		}
 		if t.state == exchange.Waiting && !t.agreed && !f.suits(t.key) {
@@ -403,7 +410,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 	t.q.mu.Lock()
 	t.q.front = len(p.Before)
 	t.q.mu.Unlock()
-	if f.stat.DataLength == 0 {
+	if f.Stat.DataLength == 0 {
 		t.q.learn(nil)
 	}
 	if held {
@@ -440,7 +447,7 @@ func (t *entry) statusIn(ctx context.Context, f *listing) (st exchange.Status, e
 		return t.waits(ctx, f, &p)
 	}
 	s.mu.Lock()
-	t.mark = markOf(&p, version(f.stat.Version))
+	t.mark = markOf(&p, version(f.Stat.Version))
 	s.mu.Unlock()
 	return t.recipe.grant(ctx, p.Wanted)
 }
@@ -510,9 +517,7 @@ func (t *entry) refuse(ctx context.Context, why error) error {
 func (t *entry) withdraw(ctx context.Context) {
 	quit := func(ctx context.Context) error { return zk.Unless(t.recipe.quit(ctx, false), driver.ErrGone) }
 	if t.isOld() && quit(ctx) != nil {
-		t.s.store.background(func(ctx context.Context) {
-			ctx, cancel := t.s.within(ctx)
-			defer cancel()
+		t.s.background(func(ctx context.Context) {
 			retry(ctx, t.s.ttl/8, func() error { return quit(ctx) })
 		})
 	}

@@ -92,11 +92,9 @@ func (e *curatorTicket) Data(lease bool) []byte {
 	return m.encode()
 }
 
-func (e *curatorTicket) Wake() { e.s.store.background(e.wake) }
+func (e *curatorTicket) Wake() { e.s.background(e.wake) }
 
 func (e *curatorTicket) wake(ctx context.Context) {
-	ctx, cancel := e.s.within(ctx)
-	defer cancel()
 	if e.turn.Take(ctx) != nil {
 		return
 	}
@@ -381,7 +379,7 @@ func (s *store) readAll(ctx context.Context, l *link, q *queue) (*listing, error
 
 // beside adds the tickets in other layouts to a listing.
 func (s *store) beside(ctx context.Context, l *link, q *queue, f *listing, watch func(path string)) error {
-	all, err := s.layouts.Tickets(ctx, l.Link, q.path, f.nodes, watch)
+	all, err := s.layouts.Tickets(ctx, l.Link, q.path, f.Names, watch)
 	for _, t := range all {
 		t.Order = int64(len(f.Keys) + 1)
 		if n := len(f.Keys); n > 0 {
@@ -444,7 +442,18 @@ func (s *store) laidOut() exchange.Store {
 
 type laidOut struct{ *store }
 
+// Traits: each change is made by itself.
+func (s *laidOut) Traits() exchange.Traits {
+	t := s.store.Traits()
+	t.Together = 0
+	return t
+}
+
 func (s *laidOut) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
+	if len(changes) > 1 { // waiters that give up
+		s.store.Change(ctx, changes, answer)
+		return
+	}
 	exchange.Each(ctx, s, changes, answer)
 }
 

@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/interlock-go/interlock/backend/zklock/internal/zk"
 	"github.com/interlock-go/interlock/driver"
@@ -23,59 +22,6 @@ func (s *store) Leave(ctx context.Context, l exchange.Leave) (bool, error) {
 			return anew(func() error { return s.dismiss(ctx, o.l, q, l.ID, l.Clean) })
 		})
 	})
-}
-
-// Withdraw removes waiters, which leave no mark, in one transaction. It fails as a whole if one of its nodes is
-// gone, or may not be removed: then each is removed by itself.
-func (s *store) Withdraw(ctx context.Context, row exchange.Session, name string, ids []string, clean bool) (gone []bool, _ bool, err error) {
-	err = s.in(ctx, row.ID, func(ctx context.Context, o *session) error {
-		gone, err = o.withdraw(ctx, s.queue(name), ids, clean)
-		return err
-	})
-	return gone, false, err
-}
-
-func (s *session) withdraw(ctx context.Context, q *queue, ids []string, clean bool) ([]bool, error) {
-	gone := make([]bool, len(ids))
-	var ops []any
-	var all []*entry
-	s.mu.Lock()
-	for i, id := range ids {
-		switch t := s.entries[id]; {
-		case t == nil || t.q.name != q.name:
-			gone[i] = true
-		case t.state == exchange.Waiting && t.key.until == 0 && !t.recipe.alone():
-			all = append(all, t)
-			ops = append(ops, &zk.Delete{Path: t.path(), Version: -1})
-		}
-	}
-	s.mu.Unlock()
-	if len(ops) > 1 && len(ops) == len(ids) {
-		_, err := s.l.Multi(ctx, ops...)
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for _, t := range all {
-				t.forget()
-			}
-			return gone, nil
-		}
-		if !sure(err) {
-			return nil, err
-		}
-	}
-	errs := make([]error, len(ids))
-	several(len(ids), zk.CrowdSlots, func(i int) {
-		t := s.entry(ids[i])
-		if gone[i] = t == nil || t.q.name != q.name; gone[i] {
-			return
-		}
-		err := t.recipe.quit(ctx, clean)
-		if gone[i] = errors.Is(err, driver.ErrGone); !gone[i] {
-			errs[i] = err
-		}
-	})
-	return gone, errors.Join(errs...)
 }
 
 // quit takes the ticket out of its queue. A ticket whose creation had no answer is

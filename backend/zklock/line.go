@@ -22,6 +22,7 @@ type queue struct {
 	seen     bool                   // the data of the node were read
 	foreign  bool                   // they belong to another program
 	denied   bool                   // they may not be written
+	stands   bool                   // the node was there
 	listings map[*session]*listings // that are under way
 	parse    func(nodes []string) *line
 	leases   *queue // of locks
@@ -42,13 +43,18 @@ func (s *store) queue(name string) *queue {
 	return q
 }
 
+// crowded: a list of the queue costs more than a round trip.
+func (q *queue) crowded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.front > crowdLine
+}
+
 // listing is a list of a queue's children.
 type listing struct {
 	line
 	number permits
-	nodes  []string
-	stat   *zk.Stat
-	epoch  uint64 // the connection that it was read on
+	zk.Children
 }
 
 // errStale: a list has to be read again.
@@ -89,9 +95,13 @@ func (s *store) list(ctx context.Context, l *link, q *queue, watch bool) (*listi
 	if err != nil {
 		return nil, err
 	}
-	f := &listing{line: *q.parse(c.Names), number: permitsIn(c.Names), nodes: c.Names, stat: c.Stat, epoch: c.Epoch}
+	return listingOf(q, c), nil
+}
+
+func listingOf(q *queue, c zk.Children) *listing {
+	f := &listing{line: *q.parse(c.Names), number: permitsIn(c.Names), Children: c}
 	f.Number = f.number.Number
-	return f, nil
+	return f
 }
 
 // readAny is read that finds no tickets if the queue has no node.
@@ -107,7 +117,7 @@ func (s *store) readAny(ctx context.Context, l *link, q *queue) (*listing, error
 // removed meanwhile.
 func (s *store) settle(ctx context.Context, l *link, q *queue, f *listing) error {
 	if f.over() { // it leaves a bell that stands alone: another number may have come by now
-		_, err := l.Multi(ctx, removals(q, f.nodes)...)
+		_, err := l.Multi(ctx, removals(q, f.Names)...)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			err = errStale
 		}
@@ -217,15 +227,28 @@ const (
 	freshVersion version = -2
 )
 
-// take removes a ticket's node, and leaves a mark unless the data there are not ours.
-func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m mark, more ...any) error {
-	path := q.path + "/" + t.node
+// leaves is the mark that a ticket may leave.
+func (q *queue) leaves(m mark) mark {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	m = m.when(!q.foreign && !q.denied)
 	if !q.seen {
 		m.version = freshVersion
 	}
-	q.mu.Unlock()
+	return m
+}
+
+// removal are the operations that remove a ticket's node, and leave a mark.
+func (q *queue) removal(t *ticket, m mark) (ops []any) {
+	if m.leaves {
+		ops = append(ops, &zk.Write{Path: q.path, Data: m.data(t), Version: int32(m.version)})
+	}
+	return append(ops, &zk.Delete{Path: q.path + "/" + t.node, Version: -1})
+}
+
+// take removes a ticket's node, and leaves a mark unless the data there are not ours.
+func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m mark, more ...any) error {
+	m = q.leaves(m)
 	for tries := 0; m.leaves && tries < 5; tries++ {
 		if m.version == freshVersion {
 			c, err := l.Get(ctx, q.path)
@@ -237,7 +260,7 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m mark, 
 			}
 			m.version = version(c.Stat.Version)
 		}
-		_, err := l.Multi(ctx, append(more, &zk.Write{Path: q.path, Data: m.data(t), Version: int32(m.version)}, &zk.Delete{Path: path, Version: -1})...)
+		_, err := l.Multi(ctx, append(more, q.removal(t, m)...)...)
 		if errors.Is(err, zk.ErrNoAuth) {
 			q.mu.Lock()
 			q.denied = true
@@ -249,7 +272,7 @@ func (s *store) take(ctx context.Context, l *link, q *queue, t *ticket, m mark, 
 		}
 		m.version = freshVersion
 	}
-	return l.Remove(ctx, path)
+	return l.Remove(ctx, q.path+"/"+t.node)
 }
 
 // clock reads the clock of the server, in milliseconds, between sent and by. After this write the server is up to date.

@@ -238,13 +238,13 @@ func (s *store) resize(ctx context.Context, l *link, q *queue, capacity int64) e
 		case kept && old.Permits == capacity && capacity > 0:
 			return s.removeUnfit(ctx, l, q)
 		}
-		ops := removals(q, f.nodes)
+		ops := removals(q, f.Names)
 		if capacity > 0 || slices.ContainsFunc(f.Keys, func(t *ticket) bool { return t.Kind == driver.Semaphore && !t.Foreign }) {
 			next := permits{Number: keys.Number{Permits: capacity, Held: old.Held}}
 			if capacity == 0 {
 				next.Permits, next.Unset = old.Permits, true
 			}
-			stand := f.HeldNow(&next.Number, int64(made(f.stat)))
+			stand := f.HeldNow(&next.Number, int64(made(f.Stat)))
 			certain := kept && next.Permits >= old.Permits || len(stand) > 0 && len(stand) <= mostChecked && tries < exactTries && !illegible
 			if !certain {
 				next.Held, next.Waited, stand = 0, 0, nil
@@ -265,7 +265,7 @@ func (s *store) resize(ctx context.Context, l *link, q *queue, capacity int64) e
 		case capacity == 0:
 			return wrong
 		default:
-			path := answers[len(answers)-2].String
+			path := answers[len(answers)-2].Path
 			mine, again = path[len(q.path)+1:], kept
 		}
 	}

@@ -48,7 +48,7 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 	}
 	s.readInbox(ctx) // all that was put there before the sync has been announced
 	if seeks {
-		s.store.background(s.removeGhosts)
+		s.background(s.removeGhosts)
 	}
 	found := make([]exchange.Status, len(refs))
 	var fixed []int // others may change them
@@ -64,7 +64,7 @@ func (s *session) renew(ctx context.Context, refs []exchange.Ref) ([]exchange.St
 		default:
 			found[i] = t.statusNow()
 			if t.state == exchange.Waiting && t.waitNow() == nil && !t.j.NoWait {
-				s.store.background(func(context.Context) { t.mayHold() })
+				s.background(func(context.Context) { t.mayHold() })
 			}
 			if t.j.Hold > 0 { // it may have got its end, and been removed, by an exchange whose answer is under way
 				fixed = append(fixed, i)

@@ -474,8 +474,8 @@ func TestANumberIsSetThoughHoldersComeAndGo(t *testing.T) {
 func watching(via *zktest.Proxy, path string) (wait func(n int32)) {
 	var asked atomic.Int32
 	via.Observe(func(f zktest.Frame) {
-		if !f.Reply && (f.Op == zktest.OpGetData || f.Op == zktest.OpExists) && strings.HasPrefix(f.Path, path+"/") {
-			asked.Add(1)
+		if !f.Reply && f.Op == zktest.OpSetWatches {
+			asked.Add(int32(strings.Count(string(f.Body), path+"/")))
 		}
 	})
 	return func(n int32) {
@@ -500,7 +500,7 @@ func TestWhoWaitsHearsOfEachNumber(t *testing.T) {
 		r := permits(q, 2, 5)
 		wait := watching(b.via, "/a/"+q)
 		hold := b.via.HoldReplies(func(f zktest.Frame) bool { // so that all comes at once
-			return (f.Op == zktest.OpGetData || f.Op == zktest.OpExists) && strings.HasPrefix(f.Path, "/a/"+q+"/")
+			return f.Op == zktest.OpSetWatches
 		})
 		w := b.waits(r)
 		granted := b.awaits(w)

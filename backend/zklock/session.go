@@ -206,7 +206,7 @@ func (s *session) connected(now int64, timeout time.Duration) {
 		s.end()
 		return
 	}
-	s.store.background(func(ctx context.Context) { s.reconnected(ctx) })
+	s.background(s.reconnected)
 }
 
 // reconnected is called when the connection is there again. All that was watched may have changed.
@@ -287,14 +287,19 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 	return endsWith(ctx, s.ctx)
 }
 
-// inTurn has a task of a ticket wait for the calls of that ticket that came before; those behind it wait for end.
-func (t *entry) inTurn(ctx context.Context) (_ context.Context, end func(), err error) {
-	ctx, cancel := t.s.within(ctx)
-	if err := t.turn.Take(ctx); err != nil {
-		cancel()
-		return nil, nil, err
-	}
-	return ctx, func() { t.turn.Give(); cancel() }, nil
+// background runs a task until the session is over.
+func (s *session) background(f func(ctx context.Context)) {
+	s.store.background(func(context.Context) { f(s.ctx) })
+}
+
+// inTurn has a task of a ticket wait for the calls of that ticket that came before.
+func (t *entry) inTurn(f func(ctx context.Context)) {
+	t.s.background(func(ctx context.Context) {
+		if t.turn.Take(ctx) == nil {
+			defer t.turn.Give()
+			f(ctx)
+		}
+	})
 }
 
 // failed makes an error of a call one of the session.

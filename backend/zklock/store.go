@@ -48,13 +48,12 @@ type store struct {
 }
 
 var (
-	_ exchange.Changer    = (*store)(nil)
-	_ exchange.Withdrawer = (*store)(nil)
-	_ exchange.Counter    = (*store)(nil)
-	_ exchange.Detacher   = (*store)(nil)
-	_ exchange.Raiser     = (*store)(nil)
-	_ exchange.Resizer    = (*store)(nil)
-	_ exchange.Traited    = (*store)(nil)
+	_ exchange.Changer  = (*store)(nil)
+	_ exchange.Counter  = (*store)(nil)
+	_ exchange.Detacher = (*store)(nil)
+	_ exchange.Raiser   = (*store)(nil)
+	_ exchange.Resizer  = (*store)(nil)
+	_ exchange.Traited  = (*store)(nil)
 )
 
 func newStore(c *config) *store {
@@ -72,12 +71,7 @@ func newDriver(c *config) driver.Driver {
 // Traits: nobody has to ask for the end of a ticket, since the end of a session removes its nodes, and these are
 // watched.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt}
-}
-
-// Change makes changes one by one; waiters of one queue leave together.
-func (s *store) Change(ctx context.Context, changes []exchange.Change, answer func(int, exchange.Answer)) {
-	exchange.Each(ctx, s, changes, answer)
+	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt, Together: together, Patience: patience}
 }
 
 // link is a connection, and what is added to tokens, which it reads once.

@@ -2,8 +2,6 @@ package zklock
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +21,8 @@ type waiting struct {
 	permits   string         // the node that changes if the number of permits does; "" for other kinds
 	set       bool           // that node stands
 	epoch     uint64         // the connection that this was seen on
+	since     uint64         // a transaction that was seen
+	again     bool           // it was watched before
 	stale     bool           // it is not as it was seen any more
 	due       driver.Instant // when the first obstacle with a fixed end may be removed; 0: none has one
 	on        map[string]*zk.Watch
@@ -36,7 +36,7 @@ type obstacle struct {
 // waits says that the ticket waits, and has watched what keeps it out.
 func (t *entry) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (st exchange.Status, err error) {
 	s := t.s
-	w := &waiting{set: f.number.node != "", epoch: f.epoch, on: map[string]*zk.Watch{}}
+	w := &waiting{set: f.number.node != "", epoch: f.Epoch, since: f.Since, on: map[string]*zk.Watch{}}
 	obstacles, enough := p.Obstacles()
 	w.enough = enough
 	for _, o := range obstacles {
@@ -64,11 +64,13 @@ func (t *entry) waits(ctx context.Context, f *listing, p *keys.Place[*ticket]) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := t.wait; old != nil {
-		w.on = old.on // the watches that are still wanted stay
+		w.on, w.again = old.on, true // the watches that are still wanted stay
+	} else {
+		w.since = t.zxid // else its own data would have to be read
 	}
 	t.wait = w
 	if !t.j.NoWait {
-		s.store.background(t.watch)
+		t.inTurn(t.watch)
 	}
 	return t.statusNow(), nil
 }
@@ -138,11 +140,6 @@ func (w *waiting) nodes(own string) map[string]bool {
 // need, while there is time.
 func (t *entry) watch(ctx context.Context) {
 	s := t.s
-	ctx, end, err := t.inTurn(ctx)
-	if err != nil {
-		return
-	}
-	defer end()
 	s.mu.Lock()
 	w := t.waitNow()
 	if w == nil { // else it is looked at again when the connection is there
@@ -204,7 +201,8 @@ func (t *entry) lookAnew() {
 	}
 }
 
-// set has nodes watched. It reports false if something has changed meanwhile, or that is not known.
+// set has nodes watched, by one request: what has happened meanwhile is told as if it happened now. It reports false if
+// that fails.
 func (t *entry) set(ctx context.Context, w *waiting, want map[string]bool, own string) bool {
 	s := t.s
 	if len(want) == 0 {
@@ -214,45 +212,45 @@ func (t *entry) set(ctx context.Context, w *waiting, want map[string]bool, own s
 	if err != nil {
 		return false
 	}
-	nodes, errs := slices.Collect(maps.Keys(want)), make([]error, len(want))
+	defer give()
+	var nodes, absent []string
 	s.mu.Lock()
-	for _, node := range nodes {
-		w.on[node] = s.l.Watch(t.q.path+"/"+node, false, func() { s.store.background(t.watch) })
+	for node := range want {
+		path := t.q.path + "/" + node
+		w.on[node] = s.l.Watch(path, false, func() { t.inTurn(t.watch) })
+		if node == w.permits && !w.set {
+			absent = append(absent, path)
+		} else {
+			nodes = append(nodes, path)
+		}
 	}
 	s.mu.Unlock()
-	_, err = zk.Run(ctx, func() (struct{}, error) { // ctx may end before they are answered
-		defer give()
-		exchange.AtOnce(len(nodes), func(i int) {
-			node, path := nodes[i], t.q.path+"/"+nodes[i]
-			if node == w.permits {
-				errs[i] = s.l.Stands(context.Background(), path, w.set)
-				return
-			}
-			c, err := s.l.See(context.Background(), path)
-			if errs[i] = err; err == nil && node == own {
-				t.seen(c)
-			}
-		})
-		return struct{}{}, nil
-	})
+	err = s.l.WatchAll(ctx, w.since, nodes, absent)
+	ok := err == nil
+	s.mu.Lock()
+	for node := range want {
+		// A node that had gone before it was watched may have another in its place.
+		if _, gone := w.on[node].Fired(); gone && (w.next == nil || node != w.next.node) {
+			ok = false
+			delete(w.on, node)
+		}
+	}
+	s.mu.Unlock()
+	if ok && want[own] && (w.again || s.store.lends(t.j.Kind)) {
+		var c zk.Content
+		if c, err = s.l.Get(ctx, t.q.path+"/"+own); err == nil {
+			t.seen(c)
+		}
+	}
 	if err != nil {
-		return false
-	}
-	ok := true
-	for i, err := range errs {
-		if err == nil {
-			continue
-		}
 		s.mu.Lock()
-		s.l.Ignore(w.on[nodes[i]])
-		delete(w.on, nodes[i])
-		isNext := w.next != nil && nodes[i] == w.next.node
-		s.mu.Unlock()
-		if !errors.Is(err, zk.ErrNoNode) || !isNext || !t.advance(ctx, w) {
-			ok = false // of the next it tells only that the mark is to be read
+		for node := range want {
+			s.l.Ignore(w.on[node])
+			delete(w.on, node)
 		}
+		s.mu.Unlock()
 	}
-	return ok
+	return ok && err == nil
 }
 
 // passed sees whether the ticket is held after an obstacle has left: for sure if
@@ -368,7 +366,7 @@ func (t *entry) granted(wanted bool) {
 	t.state, t.wanted, t.since = exchange.Held, wanted, driver.Now()
 	t.unwatch()
 	t.settled = time.AfterFunc(settledAfter, func() {
-		t.s.store.background(func(ctx context.Context) { t.s.watchHolder(ctx, t) })
+		t.s.background(func(ctx context.Context) { t.s.watchHolder(ctx, t) })
 	})
 }
 

@@ -167,13 +167,13 @@ func (p *Leases) borrow(ctx context.Context, lock string) error {
 		switch {
 		case err == nil:
 			for _, m := range made[1:] {
-				p.nodes = append(p.nodes, m.String[len(p.path)+1:])
+				p.nodes = append(p.nodes, m.Path[len(p.path)+1:])
 			}
 			return nil
 		case !errors.Is(err, zk.ErrNoNode):
 			p.doubt = !errors.Is(err, zk.ErrNoAuth)
 			return err
-		case tries > 10 || len(made) > 0 && errors.Is(made[0].Error, zk.ErrNoNode): // the lock has gone
+		case tries > 10 || len(made) > 0 && errors.Is(made[0].Err, zk.ErrNoNode): // the lock has gone
 			return driver.ErrGone
 		}
 		// A container that is empty goes away at any time. What a ticket with ReportDeath wants to know must not go

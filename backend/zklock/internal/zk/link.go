@@ -2,14 +2,12 @@ package zk
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
-
-	"github.com/interlock-go/interlock/internal/backoff"
 )
 
 // Link is a connection, over which a session of ZooKeeper lives and, after
@@ -19,9 +17,7 @@ type Link struct {
 	*Tap
 	Own   bool // else the program's
 	leave func()
-
-	containers sync.RWMutex // of those who make one
-	slots      slots
+	slots slots
 }
 
 // NewLink is given what closes the client; nil: it is the program's.
@@ -36,41 +32,39 @@ type Content struct {
 }
 
 // Get reads a node.
-func (l *Link) Get(ctx context.Context, path string) (Content, error) {
-	return Call(ctx, func() (Content, error) {
-		data, stat, err := l.Conn.Get(path)
-		return Content{data, stat}, err
-	})
-}
+func (l *Link) Get(ctx context.Context, path string) (Content, error) { return l.get(ctx, path, false) }
 
 // See reads a node and has its watches told of the next change.
-func (l *Link) See(ctx context.Context, path string) (Content, error) {
-	return Call(ctx, func() (Content, error) {
-		l.arm(opGetData, path)
-		data, stat, err := l.Conn.Get(path)
-		return Content{data, stat}, err
-	})
+func (l *Link) See(ctx context.Context, path string) (Content, error) { return l.get(ctx, path, true) }
+
+func (l *Link) get(ctx context.Context, path string, watch bool) (Content, error) {
+	a, err := l.ask(ctx, opGetData, watching(path, watch))
+	if err != nil {
+		return Content{}, err
+	}
+	r := reading{left: a.body}
+	return Content{r.text(), r.stat()}, nil
 }
 
 // Exists looks for a node and has its watches told when it is made, changed or removed. Its
 // stat is nil if there is none.
 func (l *Link) Exists(ctx context.Context, path string) (*client.Stat, error) {
-	return Call(ctx, func() (*client.Stat, error) {
-		l.arm(opExists, path)
-		there, stat, err := l.Conn.Exists(path)
-		if !there {
-			stat = nil
-		}
-		return stat, err
-	})
+	a, err := l.ask(ctx, opExists, watching(path, true))
+	if err != nil {
+		return nil, Unless(err, ErrNoNode)
+	}
+	r := reading{left: a.body}
+	return r.stat(), nil
 }
 
-// Stands is ErrNoNode unless the node is there, or, without there, is not. Its next change is told.
-func (l *Link) Stands(ctx context.Context, path string, there bool) error {
-	stat, err := l.Exists(ctx, path)
-	if err == nil && (stat != nil) != there {
-		err = ErrNoNode
+// WatchAll has watches told of what happens to nodes, and to others that are not there, after a transaction: what has
+// happened by now they are told at once.
+func (l *Link) WatchAll(ctx context.Context, since uint64, nodes, absent []string) error {
+	body := binary.BigEndian.AppendUint64(nil, since)
+	for _, paths := range [][]string{nodes, absent, nil} {
+		body = appendTexts(body, paths)
 	}
+	_, err := l.ask(ctx, opSetWatches, body)
 	return err
 }
 
@@ -79,61 +73,98 @@ type Children struct {
 	Names []string
 	Stat  *client.Stat
 	Epoch uint64 // the connection that they were read on, at the latest
+	Since uint64 // a transaction that it shows
 }
 
 // List reads the names of a node's children, and has a watch of these told of the next change.
 func (l *Link) List(ctx context.Context, path string, watch bool) (Children, error) {
-	return Call(ctx, func() (Children, error) {
-		epoch := l.Epoch()
-		if watch {
-			l.arm(opGetChildren2, path)
-		}
-		names, stat, err := l.Conn.Children(path)
-		return Children{names, stat, epoch}, err
-	})
+	c := Children{Epoch: l.Epoch(), Since: l.Reached()}
+	a, err := l.ask(ctx, opGetChildren2, watching(path, watch))
+	if err == nil {
+		c.read(a)
+	}
+	return c, err
 }
 
-// Multi makes all changes or none.
-func (l *Link) Multi(ctx context.Context, ops ...any) ([]client.MultiResponse, error) {
-	return Call(ctx, func() ([]client.MultiResponse, error) {
-		answers, err := l.Conn.Multi(ops...)
-		for _, a := range answers { // the first that failed says why
-			if a.Error != nil {
-				return answers, a.Error
-			}
+func (c *Children) read(a answer) {
+	r := reading{left: a.body}
+	c.Names, c.Stat = r.texts(), r.stat()
+	c.Since = max(c.Since, uint64(c.Stat.Pzxid))
+}
+
+// Ephemerals lists the nodes of the session below a path.
+func (l *Link) Ephemerals(ctx context.Context, root string) ([]string, error) {
+	a, err := l.ask(ctx, opGetEphemerals, appendText(nil, root))
+	if err != nil {
+		return nil, err
+	}
+	r := reading{left: a.body}
+	return r.texts(), nil
+}
+
+// Result is what became of one of several changes.
+type Result struct {
+	Path string // of a node that was made
+	Err  error
+}
+
+// Multi makes all changes or none. The error is the one of the first that failed.
+func (l *Link) Multi(ctx context.Context, ops ...any) ([]Result, error) {
+	a, err := l.ask(ctx, opMulti, changes(ops).body)
+	if err != nil {
+		return nil, err
+	}
+	return resultsOf(a)
+}
+
+func resultsOf(a answer) ([]Result, error) {
+	r := reading{left: a.body}
+	all := r.results()
+	for _, one := range all {
+		if one.Err != nil {
+			return all, one.Err
 		}
-		return answers, err
-	})
+	}
+	return all, nil
+}
+
+// do makes one change.
+func (l *Link) do(ctx context.Context, op any) (answer, error) {
+	r := change(op)
+	return l.ask(ctx, r.op, r.body)
 }
 
 // Remove removes a node of any version.
 func (l *Link) Remove(ctx context.Context, path string) error {
-	return do(ctx, func() error { return l.Conn.Delete(path, -1) })
+	_, err := l.do(ctx, &Delete{Path: path, Version: -1})
+	return err
 }
 
 // Set writes a node that has this version; -1 is any.
 func (l *Link) Set(ctx context.Context, path string, data []byte, version int32) (*client.Stat, error) {
-	return Call(ctx, func() (*client.Stat, error) { return l.Conn.Set(path, data, version) })
+	a, err := l.do(ctx, &Write{Path: path, Data: data, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	r := reading{left: a.body}
+	return r.stat(), nil
 }
 
 // Make makes a node.
 func (l *Link) Make(ctx context.Context, path string, data []byte, flags int32, acl []client.ACL) error {
-	return do(ctx, func() error { _, err := l.Conn.Create(path, data, flags, acl); return err })
+	_, err := l.do(ctx, &Create{Path: path, Data: data, Acl: acl, Flags: flags})
+	return err
 }
 
 // Container makes a node that the server removes when it is empty.
 func (l *Link) Container(ctx context.Context, path string, acl []client.ACL) error {
-	return do(ctx, func() error {
-		l.containers.RLock()
-		defer l.containers.RUnlock()
-		_, err := l.Conn.CreateContainer(path, nil, client.FlagContainer, acl)
-		return err
-	})
+	return l.Make(ctx, path, nil, client.FlagContainer, acl)
 }
 
 // Sync waits until the server has caught up with the leader.
 func (l *Link) Sync(ctx context.Context, path string) error {
-	return do(ctx, func() error { _, err := l.Conn.Sync(path); return err })
+	_, err := l.ask(ctx, opSync, appendText(nil, path))
+	return err
 }
 
 // CatchUp waits until the server shows all that any client has seen before: the
@@ -147,34 +178,64 @@ func (l *Link) CatchUp(ctx context.Context, path string) error {
 	return err
 }
 
-// Created is a sequential node: its transaction, and the session that made it.
-type Created struct {
-	Path          string
-	Zxid, Session int64
+// Made is what became of changes that were made together.
+type Made struct {
+	Results []Result
+	Zxid    int64
 }
 
-// CreateSequential makes an ephemeral, sequential node, and waits for the answer.
-func (l *Link) CreateSequential(stem string, data []byte, acl []client.ACL) (Created, error) {
-	l.expect(stem)
-	path, err := l.Conn.Create(stem, data, client.FlagEphemeralSequential, acl)
-	c := l.taken(stem)
-	return Created{path, c.zxid, c.session}, err
-}
-
-// Wait returns when the client has a session.
-func (l *Link) Wait(ctx context.Context) error {
-	up := make(chan struct{}, 1)
-	stop := l.Listen(&Listener{Connected: func(int64, time.Duration) { ring(up) }})
-	defer stop()
-	if s, _ := l.State(); s != 0 {
-		return nil
+// Change makes changes, all or none, and then lists nodes, in one round trip, and in this session only. It calls made with
+// the answer to the changes, once, also when ctx ends before that comes, and returns its error. Each list is there when its
+// own function returns.
+func (l *Link) Change(ctx context.Context, session int64, ops []any, lists []string, made func(Made, error) error) (listed []func(context.Context) (Children, error), err error) {
+	all := make([]request, 1, 1+len(lists))
+	if all[0] = changes(ops); len(ops) == 1 {
+		all[0] = change(ops[0])
 	}
-	select {
-	case <-up:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, path := range lists {
+		all = append(all, request{opGetChildren2, watching(path, false)})
 	}
+	before := Children{Epoch: l.Epoch(), Since: l.Reached()}
+	w, present, err := l.present(ctx)
+	if err == nil && present != session {
+		err = ErrConnectionClosed
+	}
+	if err != nil {
+		return nil, made(Made{}, err)
+	}
+	sent := w.send(all...)
+	answered := func(ctx context.Context) (bool, error) {
+		a, err := sent[0].wait(ctx)
+		if err != nil && err == ctx.Err() {
+			return false, err
+		}
+		m := Made{nil, a.zxid}
+		switch r := (reading{left: a.body}); {
+		case err != nil:
+		case all[0].op == opMulti:
+			m.Results, err = resultsOf(a)
+		case all[0].op == opCreate:
+			m.Results = []Result{{Path: string(r.text())}}
+		}
+		return true, made(m, err)
+	}
+	if done, err := answered(ctx); !done {
+		go func() { _, _ = answered(context.Background()) }()
+		return nil, err
+	} else if err != nil {
+		return nil, err
+	}
+	for _, p := range sent[1:] {
+		listed = append(listed, func(ctx context.Context) (Children, error) {
+			c := before
+			a, err := p.wait(ctx)
+			if err == nil {
+				c.read(a)
+			}
+			return c, err
+		})
+	}
+	return listed, nil
 }
 
 // quiet keeps the client from writing to the program's log.
@@ -211,32 +272,9 @@ func (s *Servers) Connect(ctx context.Context, ttl time.Duration) (*Link, error)
 	return l, nil
 }
 
-// Close ends the session at once, if the connection is our own. If the client is closed while it makes a
-// container, it reads the answer while that may still be written: see docs/upstream.md. So the answers are
-// waited for, and a connection on which none comes is cut.
+// Close ends the session at once, if the connection is our own.
 func (l *Link) Close() {
-	if !l.Own {
-		return
+	if l.Own {
+		l.leave()
 	}
-	none := l.madeAll()
-	if !none {
-		l.drop()
-		none = l.madeAll()
-	}
-	l.leave()
-	if none {
-		l.containers.Unlock()
-	}
-}
-
-// madeAll reports whether within a second no container is being made. Then none will be.
-func (l *Link) madeAll() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for !l.containers.TryLock() {
-		if backoff.Sleep(ctx, time.Millisecond) != nil {
-			return false
-		}
-	}
-	return true
 }

@@ -2,9 +2,10 @@ package zk
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"time"
+
+	client "github.com/go-zookeeper/zk"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -84,23 +85,17 @@ func (t *Tap) quiet() (sync, all time.Duration) {
 // beat sends a request that only its answer is wanted of, and does not wait for that.
 func (t *Tap) beat(op int32, path string) error {
 	t.mu.Lock()
-	w := t.wire
+	w, session := t.wire, t.session
 	t.pulsed = driver.Now()
 	t.mu.Unlock()
-	if w != nil {
-		w.mu.Lock()
-		behind := len(w.own) > 8
-		w.mu.Unlock()
-		if behind {
-			return errBehind
-		}
+	if session == 0 {
+		return client.ErrConnectionClosed
 	}
-	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	r := request{op, appendText(nil, path)}
 	if op == opExists {
-		body = append(body, 0) // no watch
+		r.body = watching(path, false)
 	}
-	_, _, err := t.send(op, body)
-	return err
+	return w.beat(r)
 }
 
 var errBehind = errors.New("zookeeper: the server has not answered what was asked before")

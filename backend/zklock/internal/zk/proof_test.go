@@ -145,7 +145,7 @@ func (c *dialogue) ask(xid, op int32) {
 }
 
 func (c *dialogue) answer(xid int32) {
-	c.receive(append(binary.BigEndian.AppendUint32(nil, uint32(xid)), make([]byte, 12)...))
+	c.receive(append(binary.BigEndian.AppendUint32(nil, uint32(xid)), make([]byte, 12+statSize)...))
 }
 
 // send has the client send a message.

@@ -78,6 +78,17 @@ func (s *slots) take(ctx context.Context, r Rank) error {
 	return ctx.Err()
 }
 
+// free takes a slot that is free.
+func (s *slots) free() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken >= s.most() {
+		return false
+	}
+	s.taken++
+	return true
+}
+
 func (s *slots) most() int { return cmp.Or(s.limit, CrowdSlots) }
 
 // give gives a slot back that was used for so long. It is late if that is more than patience.
@@ -106,9 +117,21 @@ func (l *Link) Slot(ctx context.Context, r Rank) (give func(), err error) {
 	if err := l.slots.take(ctx, r); err != nil {
 		return nil, err
 	}
+	return l.giving(), nil
+}
+
+// FreeSlot is Slot that does not wait; nil: none is free.
+func (l *Link) FreeSlot() (give func()) {
+	if !l.slots.free() {
+		return nil
+	}
+	return l.giving()
+}
+
+func (l *Link) giving() func() {
 	began := driver.Now()
 	return sync.OnceFunc(func() {
 		_, timeout := l.Tap.State()
 		l.slots.give(driver.Now().Sub(began), timeout/40)
-	}), nil
+	})
 }

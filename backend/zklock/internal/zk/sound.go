@@ -28,8 +28,18 @@ func soundReply(op int32, body []byte) bool {
 	switch op {
 	case opGetData, opReconfig:
 		r.text()
-	case opGetChildren, opGetChildren2:
-		r.list(func() { r.text() })
+		r.bytes(statSize)
+	case opExists, opSetData:
+		r.bytes(statSize)
+	case opCreate:
+		if r.text() == nil {
+			r.short = true
+		}
+	case opGetEphemerals, opGetChildren:
+		r.texts()
+	case opGetChildren2:
+		r.texts()
+		r.bytes(statSize)
 	case opGetACL:
 		r.list(func() {
 			r.number() // rights
@@ -53,7 +63,7 @@ func (r *reading) bytes(n int) []byte {
 		r.left, r.short = nil, true
 		return make([]byte, n)
 	}
-	b := r.left[:n]
+	b := r.left[:n:n]
 	r.left = r.left[n:]
 	return b
 }
@@ -83,23 +93,48 @@ func (r *reading) list(each func()) {
 	}
 }
 
+// texts is a list of strings, up to one that is not there.
+func (r *reading) texts() (all []string) {
+	r.list(func() {
+		t := r.text()
+		if t == nil {
+			r.short = true
+			return
+		}
+		all = append(all, string(t))
+	})
+	return all
+}
+
+func (r *reading) long() int64 { return int64(binary.BigEndian.Uint64(r.bytes(8))) }
+
+func (r *reading) stat() *Stat {
+	return &Stat{
+		Czxid: r.long(), Mzxid: r.long(), Ctime: r.long(), Mtime: r.long(), Version: r.number(), Cversion: r.number(), Aversion: r.number(),
+		EphemeralOwner: r.long(), DataLength: r.number(), NumChildren: r.number(), Pzxid: r.long(),
+	}
+}
+
 // results are those of several operations, each behind its kind; the last one says that it is.
-func (r *reading) results() {
+func (r *reading) results() (all []Result) {
 	for !r.short {
 		op := r.number()
 		last := r.bytes(1)[0] != 0
 		r.number() // error
+		var one Result
 		switch {
 		case last:
-			return
-		case op == opCreate:
-			r.text()
+			return all
+		case op == opCreate || op == opCreateContainer:
+			one.Path = string(r.text())
 		case op == opSetData:
 			r.bytes(statSize)
 		case op == opError:
-			r.number()
+			one.Err = errorOf(r.number())
 		case op != opDelete && op != opCheck:
 			r.short = true
 		}
+		all = append(all, one)
 	}
+	return all
 }

@@ -1,6 +1,8 @@
 package zk
 
 import (
+	"bytes"
+	"context"
 	"maps"
 	"net"
 	"slices"
@@ -34,22 +36,18 @@ type Tap struct {
 	session   int64 // of the present connection; 0 between connections
 	wire      *wire // the present connection
 	timeout   time.Duration
-	proof     driver.Instant      // see proof.go
-	heard     []heard             // exchanges that may become proofs, oldest first
-	synced    driver.Instant      // the last sync was sent then
-	spoke     driver.Instant      // the last answer came then, but to a ping; or the session was granted
-	talked    driver.Instant      // the last request that was answered was sent then
-	pulsed    driver.Instant      // a request by which the session is proven was sent then
-	created   map[string]creation // by path without the number: creates under way
+	proof     driver.Instant // see proof.go
+	heard     []heard        // exchanges that may become proofs, oldest first
+	synced    driver.Instant // the last sync was sent then
+	spoke     driver.Instant // the last answer came then, but to a ping; or the session was granted
+	talked    driver.Instant // the last request that was answered was sent then
+	pulsed    driver.Instant // a request by which the session is proven was sent then
+	users     [][]byte       // credentials of the client
 	watched   map[string][]*Watch
-	armed     map[aim]int // watches that requests have still to set
 	listeners map[*Listener]struct{}
 	bearer    int64 // the session that weight is of
 	weight    int   // of its tickets
 }
-
-// creation is a create: its transaction, and the session that made it.
-type creation struct{ zxid, session int64 }
 
 // Listener is told of what happens to a connection. Its functions run where the
 // connection is read, and wait for nothing.
@@ -64,7 +62,7 @@ func NewTap(dial func(network, address string, timeout time.Duration) (net.Conn,
 	if dial == nil {
 		dial = net.DialTimeout
 	}
-	return &Tap{dial: dial, Longest: maxHandover, late: make(chan struct{}, 1), created: map[string]creation{}, watched: map[string][]*Watch{}, armed: map[aim]int{}, listeners: map[*Listener]struct{}{}}
+	return &Tap{dial: dial, Longest: maxHandover, late: make(chan struct{}, 1), watched: map[string][]*Watch{}, listeners: map[*Listener]struct{}{}}
 }
 
 // Dial connects to a server; it is for client.WithDialer.
@@ -202,48 +200,57 @@ func (t *Tap) drop() {
 	}
 }
 
-// expect has the transaction of a create noted, for taken.
-func (t *Tap) expect(stem string) {
+// known is whom the client has said that it is.
+func (t *Tap) known() [][]byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.created[stem] = creation{}
+	return t.users
 }
 
-// taken returns what is known of a create, which is nothing if there was no answer. The
-// connection that the answer came over may have ended since.
-func (t *Tap) taken(stem string) creation {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.created[stem]
-	delete(t.created, stem)
-	return c
+// Wait returns when the client has a session, or has been told that it is over.
+func (t *Tap) Wait(ctx context.Context) error {
+	up := make(chan struct{}, 1)
+	stop := t.Listen(&Listener{Connected: func(int64, time.Duration) { ring(up) }})
+	defer stop()
+	if s, _ := t.State(); s != 0 {
+		return nil
+	}
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 const (
-	opCreate       = 1
-	opDelete       = 2
-	opExists       = 3
-	opGetData      = 4
-	opSetData      = 5
-	opGetACL       = 6
-	opGetChildren  = 8
-	opSync         = 9
-	opPing         = 11
-	opGetChildren2 = 12
-	opCheck        = 13
-	opMulti        = 14
-	opReconfig     = 16
-	opClose        = -11
-	opError        = -1 // of one of several operations
+	opCreate          = 1
+	opDelete          = 2
+	opExists          = 3
+	opGetData         = 4
+	opSetData         = 5
+	opGetACL          = 6
+	opGetChildren     = 8
+	opSync            = 9
+	opPing            = 11
+	opGetChildren2    = 12
+	opCheck           = 13
+	opMulti           = 14
+	opReconfig        = 16
+	opCreateContainer = 19
+	opAuth            = 100
+	opSetWatches      = 101
+	opGetEphemerals   = 103
+	opClose           = -11
+	opError           = -1 // of one of several operations
 
-	digits      = 10 // of a sequence number
 	xidEvent    = -1
 	maxHandover = 64 << 20    // bytes of an answer
 	tooLong     = 1<<32 - 100 // the code of ErrTooLong, which no server sends
 )
 
 // replied notes a reply to a session.
-func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
+func (t *Tap) replied(r sent, zxid int64, failed bool) {
 	now := driver.Now()
 	if zxid > 0 {
 		t.reached.Store(uint64(zxid))
@@ -253,36 +260,26 @@ func (t *Tap) replied(r sent, session, zxid int64, failed bool, body []byte) {
 	if r.op != opPing {
 		t.spoke = now
 	}
+	if r.auth != nil && !failed && !slices.ContainsFunc(t.users, func(u []byte) bool { return bytes.Equal(u, r.auth) }) {
+		t.users = append(t.users, r.auth)
+	}
 	late := now.Sub(max(t.talked, t.pulsed)) > t.timeout/27
 	t.mu.Unlock()
 	if late {
 		ring(t.late)
 	}
-	if failed {
-		return
-	}
-	switch r.op {
-	case opSync:
+	switch {
+	case failed:
+	case r.op == opSync:
 		t.passed(r.at)
-	case opClose:
+	case r.op == opClose:
 		t.closed.Store(true)
-	case opCreate:
-		if path, ok := text(body); ok && len(path) > digits {
-			stem := path[:len(path)-digits]
-			t.mu.Lock()
-			if _, expected := t.created[stem]; expected {
-				t.created[stem] = creation{zxid, session}
-			}
-			t.mu.Unlock()
-		}
 	}
 }
 
-// text reads a string as ZooKeeper sends it: its length, then its bytes.
-func text(b []byte) (string, bool) {
-	r := reading{left: b}
-	t := r.text()
-	return string(t), t != nil
+// Knows reports whether a ticket is one of a session on this connection.
+func (t *Tap) Knows(id string) bool {
+	return slices.ContainsFunc(t.snapshot(), func(l *Listener) bool { return l.Knows != nil && l.Knows(id) })
 }
 
 // Burden adds to the weight of a session, unless that becomes too much.

@@ -1,9 +1,6 @@
 package zk
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // The kinds of events that the server sends.
 const (
@@ -56,49 +53,6 @@ func (t *Tap) Ignore(w *Watch) {
 	}
 }
 
-// The client would keep a channel for each request that sets a watch until the
-// watch fires, which may be never, and set all watches again after each lost
-// connection. So it is asked to read, and the request is made one that sets a watch
-// on its way.
-type aim struct {
-	op   int32
-	path string
-}
-
-// arm has the next request of this kind set a watch.
-func (t *Tap) arm(op int32, path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.armed[aim{op, path}]++
-}
-
-// armedAs returns a request as it is to be sent. One that takes the watch of another for
-// the same node comes before that.
-func (t *Tap) armedAs(w *wire, op int32, request []byte) []byte {
-	if op != opGetData && op != opGetChildren2 && op != opExists {
-		return request
-	}
-	path, ok := text(request[12:])
-	if !ok {
-		return request
-	}
-	t.mu.Lock()
-	n := t.armed[aim{op, path}]
-	if n == 0 || t.wire != w { // what is sent over a connection that has ended is lost
-		t.mu.Unlock()
-		return request
-	}
-	if n == 1 {
-		delete(t.armed, aim{op, path})
-	} else {
-		t.armed[aim{op, path}] = n - 1
-	}
-	t.mu.Unlock()
-	request = slices.Clone(request) // the client's own stays as it is
-	request[len(request)-1] = 1
-	return request
-}
-
 // event tells whoever watches the node.
 func (t *Tap) event(what int32, path string) {
 	t.mu.Lock()
@@ -126,7 +80,6 @@ func (t *Tap) invalidate() {
 	t.mu.Lock()
 	all := t.watched
 	t.watched = map[string][]*Watch{}
-	clear(t.armed) // those who have set them are told
 	t.mu.Unlock()
 	for _, ws := range all {
 		for _, w := range ws {

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -25,22 +26,26 @@ type wire struct {
 	asked   bool           // the session
 	askedAt driver.Instant // when
 	ready   bool           // the session was granted
-	session int64          // which
 	sent    map[int32]sent // requests without an answer
-	own     map[int32]chan answer
-	xid     int32 // of the last request of our own
+	xid     int32          // of the last request of our own
+	beats   int            // of our own without a caller who waits
+	out     []byte         // our own that are to be written
+	writing bool
+	unread  int // bytes of our own that the server may not have read
 	once    sync.Once
 	gone    chan struct{} // closed when the connection has ended
 }
 
 type sent struct {
-	op int32
-	at driver.Instant
+	op   int32
+	at   driver.Instant
+	auth []byte      // credentials
+	size int         // of one of our own
+	got  chan answer // of one of our own; nil: no caller waits
 }
 
 func newWire(t *Tap, c net.Conn) *wire {
-	return &wire{Conn: c, tap: t, in: bufio.NewReaderSize(c, 16<<10), sent: map[int32]sent{},
-		own: map[int32]chan answer{}, xid: xidOwn, gone: make(chan struct{})}
+	return &wire{Conn: c, tap: t, in: bufio.NewReaderSize(c, 16<<10), sent: map[int32]sent{}, xid: xidOwn, gone: make(chan struct{})}
 }
 
 func (w *wire) Close() error {
@@ -56,34 +61,48 @@ func (w *wire) end() {
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	n, err := w.Conn.Write(w.note(p))
+	w.note(p)
+	n, err := w.Conn.Write(p)
 	if err != nil {
 		w.end()
 	}
 	return n, err
 }
 
-// note looks at a request, and returns it as it is to be sent.
-func (w *wire) note(p []byte) []byte {
-	w.tap.exchanges.Add(1)
+// note looks at a request of the client.
+func (w *wire) note(p []byte) {
 	now := driver.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.asked {
+		w.tap.exchanges.Add(1)
 		w.asked, w.askedAt = true, now
-		return p
+		// Version of the protocol, last transaction, timeout, session: a server that is behind does not go on with that.
+		if len(p) >= 28 && binary.BigEndian.Uint64(p[20:]) != 0 {
+			binary.BigEndian.PutUint64(p[8:], max(binary.BigEndian.Uint64(p[8:]), w.tap.Reached()))
+		}
+		return
 	}
 	if len(p) < 12 {
-		return p
+		return
 	}
 	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
+	s := sent{op: op, at: now}
+	if op == opAuth {
+		s.auth = bytes.Clone(p[12:])
+	}
+	w.noted(xid, s)
+}
+
+// noted notes that a request is sent. The mutex is held.
+func (w *wire) noted(xid int32, s sent) {
+	w.tap.exchanges.Add(1)
 	if _, unanswered := w.sent[xid]; !unanswered { // all pings have the same number
-		w.sent[xid] = sent{op, now}
+		w.sent[xid] = s
 	}
-	if op == opSync {
-		w.tap.syncing(now)
+	if s.op == opSync {
+		w.tap.syncing(s.at)
 	}
-	return w.tap.armedAs(w, op, p)
 }
 
 // handshake bounds the time in which a server has to grant the session. The
@@ -191,9 +210,9 @@ func (w *wire) look(m []byte) (own bool, err error) {
 		// protocol version, timeout, session
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(m[4:]))) * time.Millisecond
 		if session := int64(binary.BigEndian.Uint64(m[8:])); session != 0 {
-			w.mu.Lock()
-			w.session = session
-			w.mu.Unlock()
+			for _, user := range w.tap.known() { // before any other request: the client says it later
+				w.send(request{opAuth, user})
+			}
 			w.tap.opened(w, at, session, timeout)
 		} else {
 			w.tap.expired()
@@ -206,8 +225,9 @@ func (w *wire) look(m []byte) (own bool, err error) {
 	xid, zxid, code := int32(binary.BigEndian.Uint32(m)), int64(binary.BigEndian.Uint64(m[4:])), binary.BigEndian.Uint32(m[12:])
 	if xid == xidEvent {
 		if len(m) >= 24 {
-			if path, ok := text(m[24:]); ok {
-				w.tap.event(int32(binary.BigEndian.Uint32(m[16:])), path)
+			path := reading{left: m[24:]}
+			if text := path.text(); text != nil {
+				w.tap.event(int32(binary.BigEndian.Uint32(m[16:])), string(text))
 			}
 		}
 		return false, nil
@@ -215,18 +235,20 @@ func (w *wire) look(m []byte) (own bool, err error) {
 	w.mu.Lock()
 	r, ok := w.sent[xid]
 	delete(w.sent, xid)
-	asker := w.own[xid]
-	delete(w.own, xid)
-	session := w.session
+	own = ok && xid < xidOwn
+	w.unread -= r.size
+	if own && r.got == nil {
+		w.beats--
+	}
 	w.mu.Unlock()
 	if ok && code == 0 && !soundReply(r.op, m[replyHead:]) {
 		return false, errMessage
 	}
 	if ok {
-		w.tap.replied(r, session, zxid, code != 0, m[replyHead:])
+		w.tap.replied(r, zxid, code != 0)
 	}
-	if asker != nil {
-		asker <- answer{int32(code), m[replyHead:]}
+	if r.got != nil {
+		r.got <- answer{zxid, int32(code), m[replyHead:]}
 	}
-	return asker != nil, nil
+	return own, nil
 }
