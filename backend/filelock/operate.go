@@ -41,9 +41,8 @@ func (s *store) Resize(ctx context.Context, name string, capacity int64) (bool, 
 // Raise writes a row anew that is damaged: nothing in it can be used, and no token of it comes back.
 func (s *store) Raise(ctx context.Context, name string, floor uint64) error {
 	return s.changeRow(ctx, name, &queue{anew: true}, func(q *queue) error {
-		q.Raise(floor)
 		q.durable = true
-		return nil
+		return q.Raise(floor)
 	})
 }
 

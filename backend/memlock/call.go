@@ -2,44 +2,43 @@ package memlock
 
 import "context"
 
-// call makes one exchange with the world: f(on, arg) with the world locked. It
-// takes the argument apart from the function, so that a call without a fault
-// allocates nothing.
-func call[On, Arg, Res any](ctx context.Context, d *Driver, method string, on On, f func(On, Arg) (Res, error), arg Arg) (Res, error) {
+// request makes one exchange with the world: f with the world locked. It may come late.
+func request[Res any](ctx context.Context, d *Driver, method string, f func() (Res, error)) (res Res, err error) {
 	if err := ctx.Err(); err != nil {
-		var zero Res
-		return zero, err
+		return res, err
+	}
+	reach := func() (res Res, err error) {
+		if err := d.reach(); err != nil {
+			return res, err
+		}
+		defer d.world.exit()
+		return f()
 	}
 	if fault := d.faults.take(method); fault != nil {
-		return faulty(ctx, d, fault, on, f, arg)
+		return perform(ctx, d, fault, true, reach)
 	}
-	return exchange(d, on, f, arg)
+	return reach()
 }
 
-func exchange[On, Arg, Res any](d *Driver, on On, f func(On, Arg) (Res, error), arg Arg) (res Res, err error) {
-	w := d.world
-	w.enter()
-	switch {
-	case d.closed:
-		err = errClosed
-	case d.cut:
+// reach locks the world for an exchange, unless it fails.
+func (d *Driver) reach() error {
+	d.world.enter()
+	err := d.usable()
+	if err == nil && d.cut {
 		err = ErrCut
-	default:
-		d.exchanges++
-		res, err = f(on, arg)
 	}
-	w.exit()
-	return res, err
+	if err != nil {
+		d.world.exit()
+		return err
+	}
+	d.exchanges++
+	return nil
 }
 
-// faulty is apart from call, because what it passes on escapes.
-func faulty[On, Arg, Res any](ctx context.Context, d *Driver, f *fault, on On, do func(On, Arg) (Res, error), arg Arg) (Res, error) {
-	return perform(ctx, d, f, true, func() (Res, error) { return exchange(d, on, do, arg) })
-}
-
-// request is call for an exchange that may allocate.
-func request[Res any](ctx context.Context, d *Driver, method string, f func() (Res, error)) (Res, error) {
-	return call(ctx, d, method, f, func(f func() (Res, error), _ none) (Res, error) { return f() }, none{})
+// quick is reach for a call that makes its exchange itself if no fault is asked for: so it allocates nothing. If it
+// reports false, the world is not locked, and the call makes a request.
+func (d *Driver) quick(ctx context.Context) bool {
+	return d.faults.armed.Load() == 0 && ctx.Err() == nil && d.reach() == nil
 }
 
 // change is request without a result.
@@ -81,12 +80,12 @@ func attempt[Res any](d *Driver, f func() (Res, *bell, error)) (res Res, heard <
 	w := d.world
 	w.enter()
 	defer w.exit()
-	if d.closed {
-		return res, nil, errClosed
+	if err := d.usable(); err != nil {
+		return res, nil, err
 	}
 	res, b, err := f()
-	if b != nil {
-		return res, b.wait(), nil
+	if err != nil || b == nil {
+		return res, nil, err
 	}
-	return res, nil, err
+	return res, b.wait(), nil
 }

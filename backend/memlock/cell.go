@@ -69,8 +69,7 @@ func (d *Driver) Swap(ctx context.Context, s driver.Swap) (driver.Cell, error) {
 }
 
 func (w *World) swap(s driver.Swap) (driver.Cell, error) {
-	k := parseID(s.ID)
-	if first, ok := w.swaps.get(w.now, k); ok {
+	if first, ok := w.swaps.get(w.now, s.ID); ok {
 		if first.name != s.Name || first.version != s.Version {
 			return driver.Cell{}, driver.Invalid(fmt.Errorf("memlock: the ID %s was sent before, with another Swap", s.ID))
 		}
@@ -79,7 +78,7 @@ func (w *World) swap(s driver.Swap) (driver.Cell, error) {
 	c := w.cells[s.Name]
 	if c.Version != s.Version {
 		if s.Version > c.Version { // it could come true, and must not then
-			w.swaps.put(w.now, k, swapped{name: s.Name, version: s.Version, err: driver.ErrConflict})
+			w.swaps.put(w.now, s.ID, swapped{name: s.Name, version: s.Version, err: driver.ErrConflict})
 		}
 		return driver.Cell{}, driver.ErrConflict
 	}
@@ -88,7 +87,7 @@ func (w *World) swap(s driver.Swap) (driver.Cell, error) {
 		c.Value = bytes.Clone(s.Value)
 	}
 	w.cells[s.Name] = c
-	w.swaps.put(w.now, k, swapped{name: s.Name, version: s.Version, cell: c})
+	w.swaps.put(w.now, s.ID, swapped{name: s.Name, version: s.Version, cell: c})
 	w.watches.ring(s.Name)
 	return copied(c), nil
 }

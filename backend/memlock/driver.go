@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
 )
 
 // Driver is one client of a [World]. It implements driver.Driver.
@@ -17,10 +19,8 @@ type Driver struct {
 	done   chan struct{} // closed by Close
 
 	// Guarded by the world's mutex.
-	closed    bool
 	cut       bool
 	healed    bell
-	sessions  map[*session]struct{} // those that are not over
 	exchanges uint64
 }
 
@@ -44,97 +44,19 @@ func (d *Driver) Open(ctx context.Context, o driver.SessionOptions) (*driver.Ope
 	if err != nil {
 		return nil, err
 	}
-	return &driver.Opened{Session: s, ID: s.id, TTL: s.ttl}, nil
+	return &driver.Opened{Session: s, ID: s.row.ID, TTL: s.row.TTL}, nil
 }
 
 func (d *Driver) open(o driver.SessionOptions) *session {
-	s := &session{
-		d:       d,
-		id:      rand.Text(),
-		ttl:     o.TTL,
-		owner:   o.Owner,
-		tickets: list{kind: inSession},
-		signals: list{kind: inSignals},
-	}
-	s.alarm.session = s
-	d.sessions[s] = struct{}{}
+	id := rand.Text()
+	s := &session{d: d, row: exchange.Session{ID: id, TTL: o.TTL, Owner: o.Owner}}
+	d.world.sessions[s] = true
 	d.world.left.span = max(d.world.left.span, o.TTL)
 	return s
 }
 
-func (d *Driver) Raise(ctx context.Context, queue string, floor uint64) error {
-	return change(ctx, d, "Raise", func() error {
-		if queue == "" {
-			return d.world.raiseAll(floor)
-		}
-		return d.world.raise(queue, floor)
-	})
-}
-
-func (w *World) raise(queue string, floor uint64) error {
-	q, last, count := w.queues[queue], w.token, uint64(0)
-	if q != nil {
-		last, count = max(last, q.floor), uint64(q.count)
-	}
-	switch {
-	case floor <= last:
-		return nil
-	case floor >= driver.MaxToken-1-count:
-		return noneLeft(floor)
-	case q == nil:
-		q = w.newQueue(queue)
-	}
-	w.need(q)
-	q.floor = floor
-	return nil
-}
-
-func (d *Driver) Resize(ctx context.Context, queue string, capacity int64) error {
-	return change(ctx, d, "Resize", func() error { return d.world.resize(queue, capacity) })
-}
-
-func (w *World) resize(queue string, capacity int64) error {
-	q := w.queues[queue]
-	switch {
-	case q != nil && q.count > 0 && q.kind != driver.Semaphore:
-		return driver.ErrMismatch
-	case capacity == 0 && (q == nil || !q.resized):
-		return nil
-	case q == nil:
-		q = w.newQueue(queue)
-	}
-	w.need(q)
-	q.resized = capacity > 0
-	if q.resized {
-		q.kind, q.capacity = driver.Semaphore, capacity
-	}
-	for t := q.waiting; t != nil; {
-		next := q.tickets.next(t)
-		if t.units > q.capacity {
-			w.unlink(t)
-		}
-		t = next
-	}
-	w.grant(q)
-	w.tidy(q)
-	return nil
-}
-
-func (w *World) raiseAll(floor uint64) error {
-	var most uint64
-	for _, q := range w.queues {
-		most = max(most, uint64(q.count))
-	}
-	if floor > w.token && floor >= driver.MaxToken-1-most {
-		return noneLeft(floor)
-	}
-	w.token = max(w.token, floor)
-	return nil
-}
-
-func noneLeft(floor uint64) error {
-	return driver.Invalid(fmt.Errorf("floor %d leaves no tokens: they end below %d", floor, uint64(driver.MaxToken)))
-}
+// maxHold keeps the sum of an instant and a duration in range.
+const maxHold = 100 * 365 * 24 * time.Hour
 
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	f := driver.Finding{
@@ -160,9 +82,18 @@ func (d *Driver) Exchanges() uint64 {
 func (d *Driver) Close() error {
 	d.world.mu.Lock()
 	defer d.world.mu.Unlock()
-	if !d.closed {
-		d.closed = true
+	if d.usable() == nil {
 		close(d.done)
 	}
 	return nil
+}
+
+// usable reports why the driver cannot be used.
+func (d *Driver) usable() error {
+	select {
+	case <-d.done:
+		return errClosed
+	default:
+		return nil
+	}
 }

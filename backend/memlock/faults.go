@@ -117,9 +117,11 @@ func (f *Faults) Cut() {
 	w.enter()
 	defer w.exit()
 	f.d.cut = true
-	for s := range f.d.sessions {
-		s.doubt = true
-		s.bell.ring()
+	for s := range w.sessions {
+		if s.d == f.d {
+			s.signals = append([]driver.Signal{{Demand: driver.Doubt}}, s.signals...)
+			s.bell.ring()
+		}
 	}
 }
 
@@ -138,7 +140,9 @@ func (f *Faults) Expire() {
 	w := f.d.world
 	w.enter()
 	defer w.exit()
-	for s := range f.d.sessions {
-		s.end()
+	for s := range w.sessions {
+		if s.d == f.d {
+			s.end()
+		}
 	}
 }

@@ -13,62 +13,43 @@ import (
 	"github.com/interlock-go/interlock/internal/bubble"
 )
 
-// check counts everything anew, and compares it with what the world knows by
-// its pointers and running sums.
+// check counts everything anew, and compares it with what the world knows.
 func (w *World) check() error {
 	w.enter()
 	defer w.exit()
-	tickets, spare := 0, 0
+	tickets, first := 0, never
 	for name, q := range w.queues {
-		var sum, used int64
+		var sum int64
 		var last uint64
-		var waiting *ticket
-		n := 0
-		for t := q.tickets.first; t != nil; t = q.tickets.next(t) {
-			n++
+		for _, row := range q.Tickets {
+			tickets++
+			t := w.tickets[row.ID]
 			switch {
-			case q.name != name || t.queue != q || w.tickets[t.id] != t:
-				return fmt.Errorf("%s: ticket %s is in the wrong place", name, t.text)
-			case t.end <= w.now:
-				return fmt.Errorf("%s: ticket %s has outlived its end", name, t.text)
-			case t.owner.over && t.fixed == nil:
-				return fmt.Errorf("%s: ticket %s has outlived its session", name, t.text)
+			case t == nil || row != &t.Ticket || t.queue != name:
+				return fmt.Errorf("%s: ticket %s is in the wrong place", name, row.ID)
+			case instant(t.End) <= w.now:
+				return fmt.Errorf("%s: ticket %s has outlived its end", name, t.ID)
+			case t.owner.usable() != nil && !t.Fixed:
+				return fmt.Errorf("%s: ticket %s has outlived its session", name, t.ID)
 			}
-			sum += t.units
-			if fits := sum <= q.capacity; t.held != fits {
-				return fmt.Errorf("%s: held: %v, but %d units of %d", name, t.held, sum, q.capacity)
+			first = min(first, instant(t.End))
+			sum += t.Units
+			if fits := sum <= q.Capacity; t.Held != fits {
+				return fmt.Errorf("%s: held: %v, but %d units of %d", name, t.Held, sum, q.Capacity)
 			}
-			if t.held {
-				used += t.units
-				if t.token <= last {
-					return fmt.Errorf("%s: token %d after %d", name, t.token, last)
+			if t.Held {
+				if t.Token <= last {
+					return fmt.Errorf("%s: token %d after %d", name, t.Token, last)
 				}
-				last = t.token
-			} else if waiting == nil {
-				waiting = t
+				last = t.Token
 			}
 		}
-		if n != q.count || used != q.used || waiting != q.waiting {
-			return fmt.Errorf("%s: %d tickets, %d units used, first waiting %p; counted %d, %d, %p", name, q.count, q.used, q.waiting, n, used, waiting)
-		}
-		if q.spare != (n == 0 && !q.dirty && q.floor == 0 && !q.resized) {
-			return fmt.Errorf("%s: spare: %v, with %d tickets", name, q.spare, n)
-		}
-		if q.spare {
-			spare++
-		}
-		tickets += n
-	}
-	if spare != w.spareQueues {
-		return fmt.Errorf("%d queues are spare, %d known", spare, w.spareQueues)
 	}
 	if tickets != len(w.tickets) {
 		return fmt.Errorf("%d tickets in queues, %d known", tickets, len(w.tickets))
 	}
-	for i, a := range w.alarms {
-		if a.index != i+1 || i > 0 && w.alarms[(i-1)/2].at > a.at {
-			return fmt.Errorf("alarm %d is in the wrong place", i)
-		}
+	if w.armed > first {
+		return fmt.Errorf("the timer fires at %d, and a ticket ends at %d", w.armed, first)
 	}
 	return nil
 }
@@ -172,7 +153,7 @@ func anything(t *testing.T, r *rand.Rand) {
 	if err := w.check(); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.tickets) != 0 || len(w.alarms) != 0 || w.timer != nil {
-		t.Fatalf("%d tickets and %d alarms are left", len(w.tickets), len(w.alarms))
+	if len(w.tickets) != 0 || w.timer != nil {
+		t.Fatalf("%d tickets are left, and the timer %v", len(w.tickets), w.timer)
 	}
 }

@@ -1,6 +1,7 @@
 package memlock
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
@@ -10,17 +11,20 @@ import (
 // finds that out. It frees whole generations, so that nothing is spent on single entries.
 type recent[V any] struct {
 	span       time.Duration
-	since      driver.Instant // when the young generation began
-	young, old map[id]entry[V]
+	since      driver.Instant      // when the young generation began
+	young, old map[uint64]entry[V] // by a hash of the ID, which takes a quarter of the space
 }
+
+var seed = maphash.MakeSeed()
 
 type entry[V any] struct {
 	at driver.Instant
 	v  V
 }
 
-func (r *recent[V]) get(now driver.Instant, k id) (v V, ok bool) {
+func (r *recent[V]) get(now driver.Instant, id string) (v V, ok bool) {
 	r.age(now)
+	k := maphash.String(seed, id)
 	e, ok := r.young[k]
 	if !ok && r.old != nil {
 		e, ok = r.old[k]
@@ -31,12 +35,12 @@ func (r *recent[V]) get(now driver.Instant, k id) (v V, ok bool) {
 	return e.v, true
 }
 
-func (r *recent[V]) put(now driver.Instant, k id, v V) {
+func (r *recent[V]) put(now driver.Instant, id string, v V) {
 	r.age(now)
 	if r.young == nil {
-		r.young = map[id]entry[V]{}
+		r.young = map[uint64]entry[V]{}
 	}
-	r.young[k] = entry[V]{now, v}
+	r.young[maphash.String(seed, id)] = entry[V]{now, v}
 }
 
 func (r *recent[V]) age(now driver.Instant) {

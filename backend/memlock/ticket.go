@@ -1,54 +1,40 @@
 package memlock
 
 import (
-	"time"
+	"slices"
 
 	"github.com/interlock-go/interlock/driver"
+	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 )
 
+// ticket is the row of a ticket, and what memlock keeps beside it.
 type ticket struct {
-	id    id
-	text  string // id as the caller wrote it
-	queue *queue
-	owner *session
-	note  []byte
-	units int64
-	hold  time.Duration
-	since driver.Instant
-
-	reportDeath bool // Inherited was asked for
-	held        bool
-	inherited   bool
-	evicted     bool
-	revoked     bool
-	token       uint64
-	proof       driver.Instant // the last renewal; of a fixed end, when it was set
-	end         driver.Instant // leaves then
-	fixed       *alarm         // not nil: has a fixed end
-
-	links  [3]link
-	tell   uint8  // demands to be signalled, a bit each
-	round  uint64 // of the last Renew that named it
-	wakeup bell   // of Await
+	rows.Ticket
+	queue       string
+	owner       *session
+	reportDeath bool   // Inherited was asked for
+	told        uint8  // demands that are to be signalled, or need not be any more, a bit each
+	round       uint64 // of the last Renew that named it
+	wakeup      bell   // of Await
 }
 
+func own(row *rows.Ticket) *ticket { return row.Own.(*ticket) }
+
 func (t *ticket) report() driver.Ticket {
-	r := driver.Ticket{ID: t.text, Queue: t.queue.name, Held: t.held}
-	if t.held {
-		r.Token, r.Inherited, r.Proof = t.token, t.inherited, t.proof
+	r := driver.Ticket{ID: t.ID, Queue: t.queue, Held: t.Held}
+	if t.Held {
+		r.Token, r.Inherited, r.Proof = t.Token, t.Inherited && t.reportDeath, t.proof()
 	}
 	return r
 }
 
-// fix gives a held ticket an end of its own, in from now.
-func (w *World) fix(t *ticket, in time.Duration) {
-	if t.fixed == nil {
-		t.owner.tickets.remove(t)
-		t.fixed = &alarm{ticket: t}
+// proof is when its end was set last.
+func (t *ticket) proof() driver.Instant {
+	if t.Fixed {
+		return instant(t.End.Add(-t.Hold))
 	}
-	t.proof = w.now
-	t.end = w.now.Add(min(in, maxHold))
-	w.set(t.fixed, t.end)
+	return instant(t.End.Add(-t.Session.TTL))
 }
 
 // departed is what is remembered of an ID.
@@ -56,64 +42,56 @@ type departed struct {
 	came bool // its Join has arrived; else it was left before
 }
 
-// maxHold keeps the sum of an instant and a duration in range.
-const maxHold = 100 * 365 * 24 * time.Hour
+// memory is what rows needs of a world.
+type memory struct{ *World }
 
-// A ticket is a member of up to three lists at once.
-const (
-	inQueue = iota
-	inSession
-	inSignals
-)
-
-type link struct{ prev, next *ticket }
-
-// list is a doubly linked list through one of the links of its tickets.
-type list struct {
-	kind        int
-	first, last *ticket
+// New takes a used ticket if there is one.
+func (w memory) New() *rows.Ticket {
+	n := len(w.spare)
+	if n == 0 {
+		t := &ticket{}
+		t.Own = t
+		return &t.Ticket
+	}
+	t := w.spare[n-1]
+	w.spare = w.spare[:n-1]
+	return &t.Ticket
 }
 
-func (l *list) push(t *ticket) {
-	t.links[l.kind] = link{prev: l.last}
-	if l.last == nil {
-		l.first = t
-	} else {
-		l.last.links[l.kind].next = t
+func (w memory) Find(queue, id string) *rows.Ticket {
+	if t := w.tickets[id]; t != nil && t.queue == queue {
+		return &t.Ticket
 	}
-	l.last = t
+	return nil
 }
 
-func (l *list) remove(t *ticket) {
-	k := t.links[l.kind]
-	if k.prev == nil {
-		l.first = k.next
-	} else {
-		k.prev.links[l.kind].next = k.next
+func (w memory) Last() *uint64 { return &w.token }
+
+func (w memory) Told(row *rows.Ticket, what exchange.EventType, demand driver.Demand) {
+	t := own(row)
+	switch what {
+	case exchange.Granted:
+		w.wake(t) // it may have a fixed end
+		w.granted = append(w.granted, t)
+		t.wakeup.ring()
+	case exchange.Demanded:
+		w.wake(t) // of one that is evicted
+		w.tell(t, demand)
+	case exchange.Removed:
+		w.tell(t, driver.Evict)
 	}
-	if k.next == nil {
-		l.last = k.prev
-	} else {
-		k.next.links[l.kind].prev = k.prev
-	}
-	t.links[l.kind] = link{}
 }
 
-func (l *list) next(t *ticket) *ticket { return t.links[l.kind].next }
-
-// newTicket takes a used ticket if there is one.
-func (w *World) newTicket() *ticket {
-	t := w.spareTickets
-	if t == nil {
-		return &ticket{}
+// Left removes all that reminds of a ticket, except that its ID was used.
+func (w memory) Left(row *rows.Ticket) {
+	t := own(row)
+	t.wakeup.ring()
+	if s := t.owner; t.told&(1<<driver.Wanted) != 0 {
+		s.signals = slices.DeleteFunc(s.signals, func(g driver.Signal) bool { return g.ID == t.ID && g.Demand == driver.Wanted })
 	}
-	w.spareTickets = t.links[inQueue].next
-	t.links[inQueue].next = nil
-	return t
-}
-
-func (w *World) freeTicket(t *ticket) {
+	delete(w.tickets, t.ID)
+	w.left.put(w.now, t.ID, departed{came: true})
 	*t = ticket{}
-	t.links[inQueue].next = w.spareTickets
-	w.spareTickets = t
+	t.Own = t
+	w.spare = append(w.spare, t)
 }

@@ -38,7 +38,7 @@ func (t *tx) raise(name string, floor uint64, anew bool) error {
 		}
 	}
 	if err == nil {
-		q.Queue.Raise(floor)
+		err = q.Queue.Raise(floor)
 	}
 	return err
 }

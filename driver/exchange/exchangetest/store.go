@@ -356,7 +356,7 @@ func (s *Store) Ask(ctx context.Context, queue, id string, demand driver.Demand)
 // Raise implements [exchange.Store].
 func (s *Store) Raise(ctx context.Context, queue string, floor uint64) error {
 	floor = either(s.w, Raise, 0, floor)
-	return s.change(ctx, exchange.Session{}, queue, "", func(q *rows.Queue) error { q.Raise(floor); return nil })
+	return s.change(ctx, exchange.Session{}, queue, "", func(q *rows.Queue) error { return q.Raise(floor) })
 }
 
 // Resize implements [exchange.Resizer].

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -37,11 +38,20 @@ type Queue struct {
 	// Left, if it is not nil, is called for each ticket that has been taken out.
 	Left func(*Ticket) `json:"-"`
 
+	// Memory, if it is not nil, has the rows of the tickets: see Memory.
+	Memory Memory `json:"-"`
+
 	// Late: the grant does not begin a fixed time. The Store does, by [Ticket.Fix], when the holder has what else it
 	// needs.
 	Late bool `json:"-"`
 
 	*Exchange `json:"-"`
+	own       Exchange
+
+	// What follows from the tickets.
+	held int       // how many are held, the first ones
+	used int64     // units of these
+	next time.Time // none of them, and no tombstone, ends before
 }
 
 // Tail is for a Store that keeps the last tickets of a long queue in rows of their own, so that an exchange does not
@@ -58,6 +68,18 @@ type Tail interface {
 
 // waitersInFront is how many waiters the row of a queue has that has a Tail.
 const waitersInFront = 4
+
+// Memory is for a Store that keeps rows in memory, and changes them by the methods of this package only. An exchange
+// then allocates nothing, and looks at a few tickets, however many there are.
+type Memory interface {
+	New() *Ticket                  // makes the row of a ticket, to be filled in
+	Find(queue, id string) *Ticket // nil: there is none
+	Left(t *Ticket)                // is called for one that has been taken out: its memory may be used again
+	Last() *uint64                 // the last token of all queues: tokens follow it instead of the clock
+
+	// Told is called at once, instead of an event for the session of a ticket.
+	Told(t *Ticket, what exchange.EventType, demand driver.Demand)
+}
 
 // Tombstone is what is left of a ticket.
 type Tombstone struct {
@@ -84,12 +106,16 @@ type Ticket struct {
 	Evicted   bool
 	PID       int `json:",omitzero"` // for a Store whose holders lock a file, too: the process that has locked it
 
+	Own    any  `json:"-"` // of a Memory: what it keeps beside it
 	behind bool // it is in the Tail
 }
 
 func (q *Queue) begin(now time.Time) *Exchange {
-	q.Exchange = &Exchange{Now: now}
-	q.settle()
+	q.own = Exchange{Now: now}
+	q.Exchange = &q.own
+	if q.unsettled() {
+		q.settle()
+	}
 	return q.Exchange
 }
 
@@ -108,10 +134,14 @@ func (q *Queue) Reboot(now time.Time) {
 // settle takes out tickets that have expired or are dead, and grants the next waiters: Prefix. It is called again for a
 // queue that has changed: GrantInTheSameExchange.
 func (q *Queue) settle() {
-	free := q.Capacity
-	for at := 0; at < len(q.Tickets) || q.more(); {
+	all, waits, at := q.unsettled(), false, q.held
+	if all {
+		at = 0
+		q.count()
+	}
+	for at < len(q.Tickets) || q.more() {
 		t := q.Tickets[at]
-		fits := t.Units <= free
+		fits := !t.Held && !waits && t.Units <= q.Capacity-q.used
 		dead := (t.Held || fits) && !t.Fixed && q.Dead != nil && q.Dead(t.Session)
 		switch {
 		case dead || !t.End.After(q.Now):
@@ -120,17 +150,42 @@ func (q *Queue) settle() {
 			}
 			q.remove(t, t.Fixed && t.HoldFor == 0)
 			continue
-		case fits && !t.Held:
+		case fits:
 			q.grant(t)
+		case !t.Held && !all:
+			return
+		case !t.Held:
+			waits = true
 		}
-		free = max(free-t.Units, -1) // the sum of all could be too large a number
+		q.endsBy(t.End)
 		at++
 	}
+}
+
+// unsettled reports whether all tickets are to be looked at: those in memory only if one can have expired.
+func (q *Queue) unsettled() bool { return q.Memory == nil || !q.next.After(q.Now) }
+
+// count prepares a look at all tickets.
+func (q *Queue) count() {
+	q.held, q.used, q.next = 0, 0, q.Now.Add(math.MaxInt64)
+	for _, t := range q.Tickets {
+		if t.Held {
+			q.held++
+			q.used += t.Units
+		}
+	}
 	for id, t := range q.Tombstones {
-		if !t.End.After(q.Now) {
+		if q.endsBy(t.End); !t.End.After(q.Now) {
 			delete(q.Tombstones, id)
 			q.Changed = true
 		}
+	}
+}
+
+// endsBy takes note of an end.
+func (q *Queue) endsBy(at time.Time) {
+	if at.Before(q.next) {
+		q.next = at
 	}
 }
 
@@ -145,6 +200,7 @@ func (q *Queue) more() bool {
 	}
 	for _, t := range first {
 		t.behind = false
+		q.endsBy(t.End)
 	}
 	q.Tickets, q.Changed = append(q.Tickets, first...), true
 	return len(first) > 0
@@ -161,13 +217,31 @@ func (q *Queue) Reap(dead func(exchange.Session) bool) (changed bool) {
 }
 
 func (q *Queue) grant(t *Ticket) {
-	q.Token = max(q.Token+1, q.clock())
+	next := q.clock()
+	if q.Token = max(q.Token+1, next); q.Memory != nil && q.Token == next {
+		*q.Memory.Last() = next
+	}
 	t.Held, t.Token, t.Inherited = true, q.Token, q.Unclean
+	q.held++
+	q.used += t.Units
 	if t.HoldFor > 0 && !q.Late {
 		t.Fix(t.HoldFor, q.Now)
 	}
 	q.changed()
-	q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Granted, ID: t.ID, Status: q.status(t)})
+	q.tell(t, exchange.Granted, 0)
+}
+
+// tell sends an event to the session of a ticket.
+func (q *Queue) tell(t *Ticket, what exchange.EventType, demand driver.Demand) {
+	if q.Memory != nil {
+		q.Memory.Told(t, what, demand)
+		return
+	}
+	ev := exchange.Event{Type: what, ID: t.ID, Demand: demand}
+	if what == exchange.Granted || what == exchange.FirstWaiter {
+		ev.Status = q.Status(t)
+	}
+	q.send(t.Session.Mailbox, ev)
 }
 
 // Fix begins a fixed time. It does not put off the end of a ticket that is evicted.
@@ -180,8 +254,7 @@ func (t *Ticket) Fix(d time.Duration, now time.Time) {
 
 // exclusive: a ticket that is held, and no other beside it.
 func (q *Queue) exclusive(t *Ticket) bool {
-	beside := func(other *Ticket) bool { return other.Held && other != t }
-	return t.Held && t.Units >= q.Capacity && !slices.ContainsFunc(q.Tickets, beside)
+	return t.Held && t.Units >= q.Capacity && q.held == 1
 }
 
 // remove takes a ticket out. The caller has the queue settled.
@@ -192,11 +265,20 @@ func (q *Queue) remove(t *Ticket, clean bool) {
 	if t.behind {
 		q.Tail.Remove(t)
 		q.Behind--
-	} else {
-		q.Tickets = slices.DeleteFunc(q.Tickets, func(other *Ticket) bool { return other == t })
+	} else if at := slices.Index(q.Tickets, t); at > 0 || len(q.Tickets) < 100 {
+		q.Tickets = slices.Delete(q.Tickets, at, at+1)
+	} else { // so many are not moved
+		q.Tickets[0], q.Tickets = nil, q.Tickets[1:]
+	}
+	if t.Held {
+		q.held--
+		q.used -= t.Units
 	}
 	q.changed()
-	if q.Left != nil {
+	switch {
+	case q.Memory != nil:
+		q.Memory.Left(t)
+	case q.Left != nil:
 		q.Left(t)
 	}
 }
@@ -206,11 +288,13 @@ func (q *Queue) bury(id string, d time.Duration, removed bool) {
 	if q.Tombstones == nil {
 		q.Tombstones = map[string]Tombstone{}
 	}
-	q.Tombstones[id], q.Changed = Tombstone{q.Now.Add(d), removed}, true
+	end := q.Now.Add(d)
+	q.Tombstones[id], q.Changed = Tombstone{end, removed}, true
+	q.endsBy(end)
 }
 
-// extend moves the end of a ticket, unless it has one of its own.
-func (q *Queue) extend(t *Ticket) {
+// Extend moves the end of a ticket, unless it has one of its own.
+func (q *Queue) Extend(t *Ticket) {
 	if !t.Fixed && !t.Evicted {
 		t.End = q.Now.Add(t.Session.TTL)
 		q.save(t)
@@ -231,10 +315,23 @@ func (q *Queue) changed() {
 }
 
 // clock is the smallest token of now.
-func (q *Queue) clock() uint64 { return uint64(q.Now.UnixMicro() / 10) }
+func (q *Queue) clock() uint64 {
+	if q.Memory != nil {
+		return *q.Memory.Last() + 1
+	}
+	return uint64(q.Now.UnixMicro() / 10)
+}
+
+// hasTokens reports whether there are tokens above a floor for all tickets and one more.
+func (q *Queue) hasTokens(floor uint64) bool {
+	return max(q.Token, q.clock(), floor)+uint64(len(q.Tickets)+q.Behind)+1 < driver.MaxToken
+}
 
 // Ticket returns the ticket with an ID, or nil.
 func (q *Queue) Ticket(id string) *Ticket {
+	if q.Memory != nil {
+		return q.Memory.Find(q.Name, id)
+	}
 	for _, t := range q.Tickets {
 		if t.ID == id {
 			return t
@@ -263,22 +360,18 @@ func (q *Queue) find(s exchange.Session, id string) (*Ticket, error) {
 }
 
 // fits reports whether all tickets fit the capacity, and so many units more.
-func (q *Queue) fits(units int64) bool {
-	if q.Behind > 0 {
-		return false
-	}
-	for _, t := range q.Tickets {
-		if units += t.Units; units > q.Capacity {
-			return false
-		}
-	}
-	return true
+func (q *Queue) fits(units int64) bool { return !q.Waits() && units <= q.Capacity-q.used }
+
+// Waits reports whether a ticket waits.
+func (q *Queue) Waits() bool {
+	return q.Behind > 0 || len(q.Tickets) > 0 && !q.Tickets[len(q.Tickets)-1].Held
 }
 
-func (q *Queue) status(t *Ticket) exchange.Status {
+// Status is what an exchange says of a ticket of the queue.
+func (q *Queue) Status(t *Ticket) exchange.Status {
 	st := exchange.Status{State: exchange.Waiting, Revoked: t.Revoked, Evicted: t.Evicted, Fixed: t.Fixed, Hold: t.Hold, Left: t.End.Sub(q.Now), At: q.Now}
 	if t.Held {
-		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, q.Behind > 0 || !q.Tickets[len(q.Tickets)-1].Held
+		st.State, st.Token, st.Inherited, st.Wanted = exchange.Held, t.Token, t.Inherited, q.Waits()
 		return st
 	}
 	st.Due = st.Left // it may expire itself, and Await is to say so
@@ -299,52 +392,66 @@ func (q *Queue) status(t *Ticket) exchange.Status {
 
 // Join is [exchange.Changer.Join]. ErrBusy leaves no ticket.
 func (q *Queue) Join(j exchange.Join) (st exchange.Status, err error) {
-	if t := q.Ticket(j.ID); t != nil { // OneTicket
-		if t.Session.ID != j.Session.ID {
-			return st, driver.ErrGone
-		}
-		q.extend(t)
-		st = q.status(t)
-		st.Found = true
-		return st, nil
+	t := q.Ticket(j.ID)
+	found := t != nil // OneTicket
+	switch {
+	case !found:
+		t, err = q.Place(&j)
+	case t.Session.ID != j.Session.ID:
+		err = driver.ErrGone
+	default:
+		q.Extend(t)
 	}
+	if err == nil {
+		st = q.Status(t)
+		st.Found = found
+	}
+	return st, err
+}
+
+// Place is Join with an ID that has no ticket, and returns the row of the new one.
+func (q *Queue) Place(j *exchange.Join) (*Ticket, error) {
 	switch empty := len(q.Tickets) == 0; {
 	case q.Tombstones[j.ID].End.After(q.Now):
-		return st, driver.ErrGone
+		return nil, driver.ErrGone
 	case (!empty || q.Resized) && (q.Kind != j.Kind || q.Capacity != j.Capacity):
-		return st, driver.ErrMismatch
+		return nil, driver.ErrMismatch
 	case !empty && j.NoWait && !q.fits(j.Units):
-		return st, driver.ErrBusy
-	case max(q.Token, q.clock())+uint64(len(q.Tickets)+q.Behind)+1 >= driver.MaxToken:
-		return st, exchange.ErrTokens
+		return nil, driver.ErrBusy
+	case !q.hasTokens(0):
+		return nil, exchange.ErrTokens
 	}
 	q.Kind, q.Capacity = j.Kind, j.Capacity
-	t := &Ticket{ID: j.ID, Units: j.Units, HoldFor: j.Hold, Note: j.Note, Session: j.Session, Since: q.Now, End: q.Now.Add(j.Session.TTL)}
-	if q.long(j.Units) {
+	t := q.newTicket()
+	*t = Ticket{Own: t.Own, ID: j.ID, Units: j.Units, HoldFor: j.Hold, Note: j.Note, Session: j.Session, Since: q.Now, End: q.Now.Add(j.Session.TTL)}
+	q.changed()
+	if q.long() {
 		t.behind = true
 		q.Tail.Add(t)
 		q.Behind++
-		q.changed()
-		return q.status(t), nil
+		return t, nil
 	}
 	q.Tickets = append(q.Tickets, t)
-	q.changed()
+	q.endsBy(t.End)
 	q.settle()
-	if st = q.status(t); st.State == exchange.Waiting && st.Ahead == 0 {
-		for _, holder := range q.Tickets[:len(q.Tickets)-1] { // which now have a waiter behind them
-			q.send(holder.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: holder.ID, Demand: driver.Wanted})
+	if front := q.Tickets[:len(q.Tickets)-1]; q.held == len(front) && !t.Held {
+		for _, holder := range front { // which now have a waiter behind them
+			q.tell(holder, exchange.Demanded, driver.Wanted)
 		}
 	}
-	return st, nil
+	return t, nil
 }
 
-// long reports whether the next ticket, which asks for so many units, is one of the tail.
-func (q *Queue) long(units int64) bool {
-	if q.Tail == nil || q.Behind > 0 || len(q.Tickets) < waitersInFront || q.fits(units) {
-		return q.Behind > 0
+func (q *Queue) newTicket() *Ticket {
+	if q.Memory != nil {
+		return q.Memory.New()
 	}
-	first := slices.IndexFunc(q.Tickets, func(t *Ticket) bool { return !t.Held })
-	return first >= 0 && len(q.Tickets)-first >= waitersInFront
+	return &Ticket{}
+}
+
+// long reports whether the next ticket is one of the tail.
+func (q *Queue) long() bool {
+	return q.Behind > 0 || q.Tail != nil && len(q.Tickets)-q.held >= waitersInFront
 }
 
 // Leave is [exchange.Changer.Leave].
@@ -385,6 +492,9 @@ func (q *Queue) Shrink(s exchange.Session, id string, units int64) error {
 	case q.exclusive(t):
 		q.Unclean = false // the exclusive hold has ended well
 	}
+	if t.Held {
+		q.used -= t.Units - units
+	}
 	t.Units = units
 	q.save(t)
 	q.changed()
@@ -404,16 +514,16 @@ func (q *Queue) Keep(s exchange.Session, id string, d time.Duration) error {
 		return driver.ErrGone
 	}
 	t.Fix(d, q.Now)
-	q.ends()
+	q.ends(t)
 	return nil
 }
 
 // ends is called when the end of a ticket is another one: the first waiter may have to look sooner.
-func (q *Queue) ends() {
+func (q *Queue) ends(t *Ticket) {
+	q.endsBy(t.End)
 	q.changed()
-	if at := slices.IndexFunc(q.Tickets, func(t *Ticket) bool { return !t.Held }); at >= 0 {
-		t := q.Tickets[at]
-		q.send(t.Session.Mailbox, exchange.Event{Type: exchange.FirstWaiter, ID: t.ID, Status: q.status(t)})
+	if q.held < len(q.Tickets) {
+		q.tell(q.Tickets[q.held], exchange.FirstWaiter, 0)
 	}
 }
 
@@ -425,9 +535,9 @@ func (q *Queue) Look(s exchange.Session, id string, extend bool) (st exchange.St
 		return exchange.Status{Evicted: q.Tombstones[id].Removed}
 	}
 	if extend && t.Session.ID == s.ID {
-		q.extend(t)
+		q.Extend(t)
 	}
-	return q.status(t)
+	return q.Status(t)
 }
 
 // Ask is [exchange.Store.Ask].
@@ -437,7 +547,7 @@ func (q *Queue) Ask(id string, demand driver.Demand) error {
 	case t == nil:
 		return driver.ErrGone
 	case demand == driver.Force || demand == driver.Evict && !t.Held:
-		q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: id})
+		q.tell(t, exchange.Removed, 0)
 		q.bury(id, t.Session.TTL, true) // its holder may have missed the event
 		q.remove(t, false)
 		q.settle()
@@ -446,12 +556,12 @@ func (q *Queue) Ask(id string, demand driver.Demand) error {
 		if t.Evicted = true; t.HoldFor == 0 && t.End.After(q.Now.Add(t.Session.TTL)) {
 			t.End = q.Now.Add(t.Session.TTL)
 		}
-		q.ends()
+		q.ends(t)
 	default:
 		t.Revoked = true
 		q.save(t)
 	}
-	q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Demanded, ID: id, Demand: demand})
+	q.tell(t, exchange.Demanded, demand)
 	return nil
 }
 
@@ -466,7 +576,7 @@ func (q *Queue) Resize(capacity int64) error {
 	}
 	for _, t := range q.all() {
 		if !t.Held && t.Units > q.Capacity {
-			q.send(t.Session.Mailbox, exchange.Event{Type: exchange.Removed, ID: t.ID})
+			q.tell(t, exchange.Removed, 0)
 			q.bury(t.ID, t.Session.TTL, true)
 			q.remove(t, true)
 		}
@@ -477,7 +587,13 @@ func (q *Queue) Resize(capacity int64) error {
 }
 
 // Raise is [exchange.Store.Raise].
-func (q *Queue) Raise(floor uint64) { q.Token, q.Changed = max(q.Token, floor), true }
+func (q *Queue) Raise(floor uint64) error {
+	if floor > q.Token && !q.hasTokens(floor) {
+		return exchange.ErrTokens
+	}
+	q.Token, q.Changed = max(q.Token, floor), true
+	return nil
+}
 
 // all are all tickets that have not expired.
 func (q *Queue) all() []*Ticket {

@@ -71,7 +71,7 @@ var steps = map[string]func(q *rows.Queue, id string, n int) error{
 		_ = q.Ask(id, driver.Revoke+driver.Demand(rand.N(3)))
 		return nil
 	},
-	"Raise":  func(q *rows.Queue, _ string, _ int) error { q.Raise(q.Token + rand.Uint64N(100)); return nil },
+	"Raise":  func(q *rows.Queue, _ string, _ int) error { return q.Raise(q.Token + rand.Uint64N(100)) },
 	"Resize": func(q *rows.Queue, _ string, _ int) error { return q.Resize(3) },
 	"Read": func(q *rows.Queue, _ string, n int) error {
 		q.Read(exchange.Follower{Mailbox: session(n).Mailbox})
@@ -342,7 +342,7 @@ func TestAnEmptyRow(t *testing.T) {
 		{func() { _ = q.Ask("b", driver.Force) }, false}, // uncleanly
 		{func() { _, _ = q.Join(join("c", 1)) }, false},
 		{func() { _ = q.Leave(leave("c", 1)) }, true}, // what was left of b has ended
-		{func() { q.Raise(q.Token + 1<<32) }, false},
+		{func() { _ = q.Raise(q.Token + 1<<32) }, false},
 	} {
 		now := start.Add(time.Duration(i) * ttl * 6 / 10)
 		rows.Begin(q, now)
@@ -419,5 +419,30 @@ func TestPages(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the pages have %d names: %v", len(got), got)
+	}
+}
+
+// Promise: a floor that leaves no tokens to those who wait is refused, unless the tokens are above it.
+func TestAFloorThatLeavesNoTokens(t *testing.T) {
+	q := &rows.Queue{Name: "q"}
+	rows.Begin(q, start)
+	for i := range 3 {
+		if _, err := q.Join(join(fmt.Sprint("ticket ", i), i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Raise(driver.MaxToken - 4); !errors.Is(err, exchange.ErrTokens) {
+		t.Errorf("three tickets, and a floor above which there are three tokens: %v", err)
+	}
+	for range 2 {
+		if err := q.Raise(driver.MaxToken - 5); err != nil {
+			t.Errorf("three tickets, and a floor above which there are four tokens: %v", err)
+		}
+	}
+	if _, err := q.Join(join("ticket 3", 1)); err != nil {
+		t.Errorf("a fourth ticket: %v", err)
+	}
+	if _, err := q.Join(join("ticket 4", 1)); !errors.Is(err, exchange.ErrTokens) {
+		t.Errorf("one ticket more than tokens: %v", err)
 	}
 }
