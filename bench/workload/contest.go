@@ -19,6 +19,7 @@ type Figures struct {
 	Took  time.Duration
 	Each  []int64         // grants of every worker within the time
 	Gaps  []time.Duration // of each hand-off
+	Pairs []time.Duration // of each acquire and release, if there is one worker
 	Stuck int             // were still waiting when the limit was reached
 	Wrong []string        // what a lock must never do, and errors
 }
@@ -51,6 +52,11 @@ func contest(s Shape, next func() turns) func(context.Context, Contender, Env, *
 		r.set(Pairs, float64(grants)/f.Took.Seconds())
 		r.set(HandOffs, float64(len(f.Gaps))/f.Took.Seconds())
 		r.set(Fairness, float64(slices.Min(f.Each))/float64(slices.Max(f.Each)))
+		if n := len(f.Pairs); n > 0 {
+			slices.Sort(f.Pairs)
+			r.set(PairP50, micros(f.Pairs[n/2]))
+			r.set(PairP99, micros(f.Pairs[n*99/100]))
+		}
 		if n := len(f.Gaps); n > 0 {
 			slices.Sort(f.Gaps)
 			r.set(GapP50, micros(f.Gaps[n/2]))
@@ -68,12 +74,15 @@ type worker struct {
 	next   func() (Lock, place)
 	grants int64           // within the time
 	gaps   []time.Duration // of the hand-offs among them
+	alone  bool
+	pairs  []time.Duration // if it is alone
 	wrong  []string
 }
 
 // work goes on until stop, and then until it has the lock once more or ctx ends.
 func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 	for !stop.Load() {
+		began := time.Now()
 		lock, place := w.next()
 		h, err := lock(ctx)
 		now := time.Now()
@@ -96,6 +105,9 @@ func (w *worker) work(ctx context.Context, stop *atomic.Bool) {
 			w.note(fmt.Errorf("release: %w", err))
 			return
 		}
+		if w.alone {
+			w.pairs = append(w.pairs, time.Since(began))
+		}
 	}
 }
 
@@ -117,7 +129,7 @@ func (c Contender) compete(ctx context.Context, s Shape, next turns, d, limit ti
 	lock := func(i int, of string) Lock { return clients[i%s.Clients].Lock(fmt.Sprintf("%s/%s", name, of)) }
 	workers := make([]*worker, s.Workers)
 	for i := range workers {
-		workers[i] = &worker{id: i, next: next(clients[i%s.Clients], fmt.Sprintf("%s/%d", name, i%s.Names), i)}
+		workers[i] = &worker{id: i, alone: s.Workers == 1, next: next(clients[i%s.Clients], fmt.Sprintf("%s/%d", name, i%s.Names), i)}
 	}
 	// Connections are made and scripts are loaded before the clock runs.
 	err = Together(s.Workers, s.Workers, func(i int) error { return once(ctx, lock(i, fmt.Sprintf("warm/%d", i))) })
@@ -155,6 +167,7 @@ func (c Contender) compete(ctx context.Context, s Shape, next turns, d, limit ti
 	for _, w := range workers {
 		f.Each = append(f.Each, w.grants)
 		f.Gaps = append(f.Gaps, w.gaps...)
+		f.Pairs = append(f.Pairs, w.pairs...)
 		f.Wrong = append(f.Wrong, w.wrong...)
 	}
 	return f, nil

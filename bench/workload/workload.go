@@ -26,6 +26,8 @@ type Env struct {
 // The figures.
 const (
 	Pairs    = "pairs/s"     // acquire and release
+	PairP50  = "pair p50 µs" // with one worker
+	PairP99  = "pair p99 µs"
 	HandOffs = "hand-offs/s" // grants to another worker than the last one
 	GapP50   = "gap p50 µs"  // from just before a release to the next owner's return from its acquire
 	GapP99   = "gap p99 µs"
