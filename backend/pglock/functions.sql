@@ -533,13 +533,6 @@ BEGIN
 	RETURN QUERY SELECT DISTINCT t.queue::text FROM @ticket t WHERE t.session = p_session AND t.flags & 1 = 0;
 END $$;
 
--- Of those who come to a line, and of those who give up, one at a time goes on to the row
--- of the queue: so whoever releases waits for two of a crowd, not for all. To be called
--- before the row is locked.
-CREATE FUNCTION @gate(what text, p_queue text) RETURNS void LANGUAGE sql AS $$
-	SELECT pg_advisory_xact_lock(hashtextextended('@' || what || ' ' || p_queue, 0))
-$$;
-
 CREATE FUNCTION @join(p_queue text, p_kind text, p_capacity bigint, p_id uuid, p_units bigint, p_session uuid, p_owner text,
 	p_note bytea, p_hold bigint, nowait boolean, retry boolean, crowded boolean) RETURNS bigint[] LANGUAGE plpgsql PLANS AS $$
 DECLARE
@@ -555,15 +548,17 @@ DECLARE
 	got record;
 BEGIN
 	COMMITTED
+	-- Of those who come to a line, and of those who give up, one at a time goes on to the row
+	-- of the queue: so whoever releases waits for two of a crowd, not for all.
 	IF crowded THEN
-		PERFORM @gate('join', p_queue);
+		PERFORM pg_advisory_xact_lock(hashtextextended('@join ' || p_queue, 0));
 		now := NOW_US;
 	END IF;
 	-- The short way: nobody else is there. It is a vain one in a crowd.
 	IF p_hold = 0 AND NOT retry AND NOT crowded THEN
 		UPDATE @queue r SET kind = p_kind, capacity = p_capacity, last = NEXT(r), granted = NEXT(r),
 			used = p_units, tickets = 1, id = p_id, units = p_units, session = p_session, since = now, note = p_note
-			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND NEXT(r) + r.offset < 2251799813685247
+			WHERE r.name = p_queue AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND r.last + r.offset < 2251799813685246
 				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0)
 			RETURNING r.last + r.offset, r.unclean INTO token, swept;
 		IF FOUND THEN
@@ -575,7 +570,7 @@ BEGIN
 	IF p_hold = 0 AND NOT retry AND NOT nowait THEN
 		UPDATE @queue r SET last = NEXT(r), tickets = r.tickets + 1, waiting = r.waiting + 1
 			WHERE r.name = p_queue AND r.waiting > 0 AND r.kind = p_kind AND r.capacity = p_capacity
-				AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND NEXT(r) + r.offset < 2251799813685247
+				AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND r.last + r.offset < 2251799813685246
 				AND EXISTS (SELECT FROM @session s WHERE s.id = p_session AND NOT s.over AND s.expires - now > 0)
 			RETURNING r.last INTO number;
 		IF FOUND THEN
@@ -802,7 +797,7 @@ BEGIN
 		FROM unnest(p_queues, p_kinds, p_capacities, p_ids, p_units, p_sessions, p_notes)
 			WITH ORDINALITY AS c(queue, kind, capacity, id, units, session, note, i)
 		WHERE c.queue = ANY (free) AND r.name = c.queue
-			AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND NEXT(r) + r.offset < 2251799813685247
+			AND r.tickets = 0 AND r.slow <= now AND NOT r.watched AND NEXT(r) < r.most AND r.last + r.offset < 2251799813685246
 			AND EXISTS (SELECT FROM @session s WHERE s.id = c.session AND NOT s.over AND s.expires - now > 0)
 		RETURNING ARRAY[c.i, r.last + r.offset, r.unclean::integer];
 END $$;
@@ -837,7 +832,7 @@ DECLARE
 	got record;
 BEGIN
 	COMMITTED
-	PERFORM @gate('withdraw', p_queue);
+	PERFORM pg_advisory_xact_lock(hashtextextended('@withdraw ' || p_queue, 0));
 	SELECT * INTO q FROM @queue r WHERE r.name = p_queue FOR UPDATE;
 	now := NOW_US;
 	IF NOT @alive(p_session, now) THEN
@@ -1214,15 +1209,10 @@ BEGIN
 		ORDER BY q.name LIMIT 100;
 END $$;
 
--- Whoever watches a cell and whoever changes it take turns.
-CREATE FUNCTION @turn(p_name text) RETURNS void LANGUAGE sql AS $$
-	SELECT pg_advisory_xact_lock(hashtextextended('@cell ' || p_name, 0))
-$$;
-
 CREATE FUNCTION @load(p_name text, p_channel text) RETURNS TABLE(version bigint, present boolean, value bytea) LANGUAGE plpgsql PLANS AS $$
 BEGIN
-	IF p_channel <> '' THEN
-		PERFORM @turn(p_name);
+	IF p_channel <> '' THEN -- whoever watches a cell and whoever changes it take turns
+		PERFORM pg_advisory_xact_lock(hashtextextended('@cell ' || p_name, 0));
 		INSERT INTO @watch(what, name, channel, since) VALUES ('cell', p_name, p_channel, NOW_US) ON CONFLICT DO NOTHING;
 	END IF;
 	RETURN QUERY SELECT c.version, c.present, c.value FROM @cell c WHERE c.name = p_name;
@@ -1235,7 +1225,7 @@ DECLARE
 	made bigint;
 	c text;
 BEGIN
-	PERFORM @turn(p_name);
+	PERFORM pg_advisory_xact_lock(hashtextextended('@cell ' || p_name, 0));
 	DURABLE
 	now := NOW_US;
 	SELECT r.version INTO made FROM @swap r WHERE r.id = p_id FOR UPDATE; -- it is written, so that the commit waits as the first one did

@@ -163,9 +163,14 @@ const (
 	// failover has lost is overtaken. Tokens within 2^32 of the largest one are counted only.
 	next = `greatest(Q.last + 1, least(now / 10, 2251795518717952 - Q.offset))`
 
+	// statementUS is when a statement began, in microseconds: the same wherever the statement asks.
+	statementUS = `(date_part('epoch', statement_timestamp()) OPERATOR(pg_catalog.*) 1000000)::bigint`
+
 	durable = `IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF; ` +
 		`IF current_setting('client_min_messages') = 'error' THEN PERFORM set_config('client_min_messages', 'warning', true); END IF;`
 )
+
+var now = regexp.MustCompile(`\bnow\b`)
 
 // short is the statement of a function that begins like this, for a client that makes it without the function, which
 // costs the server half as much again. The parameters are named with their types.
@@ -176,7 +181,8 @@ func (s Schema) short(begin, returning string, params ...string) string {
 		name, of, _ := strings.Cut(p, " ")
 		sql = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllLiteralString(sql, "$"+strconv.Itoa(i+1)+"::"+of)
 	}
-	return s.expand(strings.Replace(sql, "WHERE", "FROM (SELECT NOW_US AS now OFFSET 0) n WHERE", 1)) // OFFSET: it is read once
+	sql = strings.ReplaceAll(sql, "NEXT(r)", strings.ReplaceAll(next, "Q", "r"))
+	return s.expand(now.ReplaceAllLiteralString(sql, statementUS))
 }
 
 // expand fills in what stands for something else in the SQL of this package.
