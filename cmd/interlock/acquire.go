@@ -133,22 +133,13 @@ func grantOf(l *interlock.Lease) grantJSON {
 }
 
 // written writes the grant, unless a signal has come, or the lease is over. Where nobody reads,
-// such as on a terminal that is held, a signal ends it.
+// such as on a terminal that is held, these end it.
 func (j *job) written(ctx context.Context, cmd *cobra.Command, l *interlock.Lease) error {
+	ctx, free := l.Bind(ctx)
+	defer free()
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if err := l.Err(); err != nil {
-		return err
-	}
-	g, done := grantOf(l), make(chan error, 1)
-	go func() { done <- j.o.print(cmd, g, "%s %s", g.ID, g.Token) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.Done():
-		return l.Err()
-	}
+	g := grantOf(l)
+	return until(ctx, func() error { return j.o.print(cmd, g, "%s %s", g.ID, g.Token) })
 }

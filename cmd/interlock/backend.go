@@ -1,19 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/driver"
@@ -197,71 +191,7 @@ func firstLine(text string) string {
 	return ""
 }
 
-// ofOneMachine warns whoever has named no backend and may mean that of several machines.
-const ofOneMachine = "no backend was given, so it is a file of this user on this machine alone; name one with --url, --url-file, --context or INTERLOCK_URL, or say --local"
-
-// surprises reports whether the user is to be warned that the backend is one of this machine: at a terminal if
-// the command is one for several machines, else once for each user. Cron would send it each night.
-func (b backend) surprises(forSeveral bool) bool {
-	return b.silent && (unattended() && firstTime() || !unattended() && forSeveral)
-}
-
-// firstTime reports whether this user was not warned before.
-func firstTime() bool {
-	_, dir, err := stateDir()
-	if err != nil {
-		return true
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "warned"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err == nil {
-		_ = f.Close()
-	}
-	return !errors.Is(err, os.ErrExist)
-}
-
-// ownFile is the SQLite file of this user on this machine.
-func ownFile(source string) (backend, error) {
-	base, dir, err := stateDir()
-	if err != nil {
-		return backend{}, usage("no backend: %w; give one with --url, such as sqlite:///var/lib/locks.db", err)
-	}
-	if err := own(base, dir); err != nil {
-		return backend{}, usage("no backend: %w, or give one with --url", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return backend{}, usage("no backend: %w; give one with --url", err)
-	}
-	path := (&url.URL{Path: filepath.ToSlash(filepath.Join(dir, "locks.db"))}).EscapedPath()
-	return backend{url: "sqlite:" + strings.ReplaceAll(path, "@", "%40"), source: source}, nil
-}
-
-// stateDir is where this user's programs keep what outlives them, and the folder of the
-// user that it is in.
-func stateDir() (base, dir string, err error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Clean(dir), filepath.Join(dir, "interlock"), nil
-	}
-	if runtime.GOOS == "windows" {
-		dir, err := os.UserCacheDir()
-		return dir, filepath.Join(dir, "interlock"), err
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", "", err
-	}
-	return filepath.Clean(home), filepath.Join(home, ".local", "state", "interlock"), nil
-}
-
 // open connects to the backend.
-func (o *options) open(ctx context.Context, opts ...interlock.ClientOption) (*interlock.Client, backend, error) {
-	b, err := o.backend(ctx)
-	if err != nil {
-		return nil, b, err
-	}
-	c, err := b.open(ctx, opts...)
-	return c, b, err
-}
-
 func (b backend) open(ctx context.Context, opts ...interlock.ClientOption) (*interlock.Client, error) {
 	if _, err := driver.ParseURL(b.url); err != nil {
 		return nil, usage("%s: %w", b.source, err)
@@ -276,88 +206,4 @@ func (b backend) open(ctx context.Context, opts ...interlock.ClientOption) (*int
 		return nil, failed(exitUsage, fmt.Errorf("%w (from %s)", err, b.source))
 	}
 	return nil, failed(exitUnreachable, fmt.Errorf("%w (from %s)", err, b.source))
-}
-
-// task is a command that has a client.
-type task struct {
-	*interlock.Client
-	cmd  *cobra.Command
-	args []string
-	name string // the first argument, if there is one
-}
-
-// with opens a client for the time of f, which does not wait for other clients: its
-// context ends when the backend has been waited for long enough.
-func (o *options) with(f func(context.Context, task) error) func(*cobra.Command, []string) error {
-	return o.within(patience, f)
-}
-
-// waits is with for commands that wait for other clients, and so for the backend: it
-// tells when that goes away and when it is back.
-func (o *options) waits(f func(context.Context, task) error) func(*cobra.Command, []string) error {
-	return o.within(0, f)
-}
-
-func (o *options) within(limit time.Duration, f func(context.Context, task) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		return o.connect(cmd, limit, func(ctx context.Context, c *interlock.Client) error {
-			return f(ctx, task{c, cmd, args, first(args)})
-		})
-	}
-}
-
-func first(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[0]
-}
-
-// streams is waits for commands that write whenever something has changed: it ends when
-// nobody can read that any more.
-func (o *options) streams(f func(context.Context, task) error) func(*cobra.Command, []string) error {
-	return o.waits(func(ctx context.Context, t task) error {
-		ctx, stop := untilUnread(ctx, t.cmd.OutOrStdout())
-		defer stop()
-		if err := f(ctx, t); err != nil || ctx.Err() == nil {
-			return err
-		}
-		return context.Cause(ctx)
-	})
-}
-
-// connect opens a client for the time of f, which gets so much time; 0: until a signal.
-func (o *options) connect(cmd *cobra.Command, limit time.Duration, f func(ctx context.Context, c *interlock.Client) error) error {
-	signals, stop := untilSignal(cmd.Context())
-	defer stop()
-	ctx, cancel := answering(signals, cmp.Or(limit, patience))
-	defer cancel()
-	c, b, err := o.open(ctx)
-	if err != nil {
-		return err
-	}
-	if limit == 0 {
-		ctx = signals
-	}
-	if b.surprises(false) {
-		if o.json {
-			_ = writeJSON(cmd.ErrOrStderr(), map[string]string{"warning": ofOneMachine})
-		} else {
-			say(cmd, "interlock: %s", ofOneMachine)
-		}
-	}
-	k := newClient(c, cmd.Flags().Arg(0), func(_, text string) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "interlock:", line(text))
-	})
-	unwatch := k.watch(ctx, time.Second)
-	err = f(ctx, c)
-	unwatch()
-	closed := k.finish()
-	if err == nil {
-		return nil
-	}
-	if signal := ended(signals); signal != nil {
-		return signal
-	}
-	return unanswered(err, k.whyAway(), closed)
 }

@@ -14,10 +14,21 @@ type barrierJSON struct {
 }
 
 func newBarrier(o *options) *cobra.Command {
+	wait := waiting{
+		what: "barrier",
+		wait: func(ctx context.Context, t task) error { return t.Barrier(t.name).Wait(ctx) },
+		missing: func(ctx context.Context, t task) (string, error) {
+			set, err := t.Barrier(t.name).IsSet(ctx)
+			if set {
+				return "still set", err
+			}
+			return "", err
+		},
+	}
 	c := storedGroup(o, "barrier", "Hold processes back until the barrier is removed, or all members have come",
 		barrierDo(o, "set NAME", "Close a barrier", (*interlock.Barrier).Set, true),
 		barrierDo(o, "remove NAME", "Open a barrier: who waits goes on", (*interlock.Barrier).Remove, false),
-		barrierWait(o),
+		wait.command(o, "Wait until a barrier is open"),
 		&cobra.Command{Use: "get NAME", SuggestFor: []string{"show"}, Short: "Write set or open", RunE: o.with(o.getBarrier)})
 	c.AddCommand(newDoubleBarrier(o))
 	return c
@@ -29,25 +40,14 @@ func barrierDo(o *options, use, short string, do func(*interlock.Barrier, contex
 	})}
 }
 
-func barrierWait(o *options) *cobra.Command {
-	return waiting{
-		what: "barrier",
-		wait: func(ctx context.Context, c *interlock.Client, name string) error { return c.Barrier(name).Wait(ctx) },
-		missing: func(ctx context.Context, c *interlock.Client, name string) (string, error) {
-			set, err := c.Barrier(name).IsSet(ctx)
-			if set {
-				return "still set", err
-			}
-			return "", err
-		},
-	}.command(o, "Wait until a barrier is open")
-}
-
 func (o *options) getBarrier(ctx context.Context, t task) error {
 	set, err := t.Barrier(t.name).IsSet(ctx)
 	if err != nil {
 		return err
 	}
-	state := map[bool]string{true: "set", false: "open"}[set]
+	state := "open"
+	if set {
+		state = "set"
+	}
 	return o.print(t.cmd, barrierJSON{t.name, set}, "%s", state)
 }

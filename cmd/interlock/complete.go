@@ -15,8 +15,8 @@ import (
 // mostOffers is how many words the shell gets to choose from.
 const mostOffers = 100
 
-// words yields the words that an argument may be completed to, behind args; a tab is before what one means.
-type words = func(ctx context.Context, c *interlock.Client, args []string, begin string, yield func(string, error) bool)
+// words yields what the next argument of the task may be completed to; a tab is before what a word means.
+type words = func(ctx context.Context, t task, begin string, yield func(string, error) bool)
 
 // completes offers words for so many arguments; then comes what is next. The backend is given little time, and nothing
 // is said if it does not answer: who types cannot read that. A word that is not tame is left out.
@@ -27,8 +27,8 @@ func (o *options) completes(most int, next cobra.ShellCompDirective, words words
 		}
 		cmd.SetErr(io.Discard)
 		offered := map[string]bool{}
-		_ = o.connect(cmd, lastWord, func(ctx context.Context, c *interlock.Client) (failed error) {
-			words(ctx, c, args, begin, func(w string, err error) bool {
+		_ = o.connect(cmd, args, lastWord, func(ctx context.Context, t task) (failed error) {
+			words(ctx, t, begin, func(w string, err error) bool {
 				if failed = err; err != nil || len(found) == mostOffers {
 					return false
 				}
@@ -86,8 +86,8 @@ func completeNames(o *options) cobra.CompletionFunc {
 
 // namesOf yields the names of locks that have wanted members; nil: of all.
 func namesOf(wanted func(interlock.Member) bool) words {
-	return func(ctx context.Context, c *interlock.Client, _ []string, begin string, yield func(string, error) bool) {
-		for q, err := range c.Admin().Queues(ctx, begin) {
+	return func(ctx context.Context, t task, begin string, yield func(string, error) bool) {
+		for q, err := range t.Admin().Queues(ctx, begin) {
 			if (err != nil || wanted == nil || slices.ContainsFunc(slices.Concat(q.Holders, q.Waiters), wanted)) && !yield(q.Name, err) {
 				return
 			}
@@ -97,8 +97,8 @@ func namesOf(wanted func(interlock.Member) bool) words {
 
 // completeStored offers the names of what is stored of one kind.
 func completeStored(o *options, kind string) cobra.CompletionFunc {
-	return o.completes(1, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, _ []string, begin string, yield func(string, error) bool) {
-		for s, err := range c.Admin().Stored(ctx, begin) {
+	return o.completes(1, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, t task, begin string, yield func(string, error) bool) {
+		for s, err := range t.Admin().Stored(ctx, begin) {
 			if (err != nil || s.Kind == kind) && !yield(s.Name, err) {
 				return
 			}
@@ -106,33 +106,21 @@ func completeStored(o *options, kind string) cobra.CompletionFunc {
 	})
 }
 
-// completeMembers offers the names of locks, and then the IDs of who holds them, and of who
-// waits if that is wanted too.
-func completeMembers(o *options, waiters bool) cobra.CompletionFunc {
-	return completeIDs(o, func(m interlock.Member) bool { return waiters || m.Token != 0 })
-}
-
-// completeFixed offers the names of locks that are held with a fixed end, and then the IDs of
-// those who hold them so.
-func completeFixed(o *options) cobra.CompletionFunc {
-	return completeIDs(o, func(m interlock.Member) bool { return m.Token != 0 && m.Fixed && !m.Foreign })
-}
-
-// completeIDs offers the names of locks that have such members, and then the IDs of these.
+// completeIDs offers the names of locks that have such members, and then the IDs of these; nil: all members.
 func completeIDs(o *options, wanted func(interlock.Member) bool) cobra.CompletionFunc {
-	return o.completes(2, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, c *interlock.Client, args []string, begin string, yield func(string, error) bool) {
-		if len(args) == 0 {
-			namesOf(wanted)(ctx, c, args, begin, yield)
+	return o.completes(2, cobra.ShellCompDirectiveNoFileComp, func(ctx context.Context, t task, begin string, yield func(string, error) bool) {
+		if len(t.args) == 0 {
+			namesOf(wanted)(ctx, t, begin, yield)
 			return
 		}
-		q, err := c.Admin().Queue(ctx, args[0])
+		q, err := t.Admin().Queue(ctx, t.args[0])
 		short := shortIDs(q)
 		for _, m := range slices.Concat(q.Holders, q.Waiters) {
 			what := "holds: "
 			if m.Token == 0 {
 				what = "waits: "
 			}
-			if wanted(m) && !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), err) {
+			if (wanted == nil || wanted(m)) && !yield(cobra.CompletionWithDesc(short(m.ID), what+owner(m)), err) {
 				return
 			}
 		}

@@ -71,7 +71,7 @@ func TestOnlyTameWordsAreOffered(t *testing.T) {
 		o := &options{urls: []string{testURL(t, "")}}
 		cmd := newLs(o)
 		cmd.SetContext(t.Context())
-		found, _ := o.completes(1, 0, func(_ context.Context, _ *interlock.Client, _ []string, _ string, yield func(string, error) bool) {
+		found, _ := o.completes(1, 0, func(_ context.Context, _ task, _ string, yield func(string, error) bool) {
 			for _, w := range words {
 				if !yield(w, nil) {
 					return

@@ -19,23 +19,15 @@ type deadlockJSON struct {
 // blockedJSON is a wait of a deadlock, and what keeps it waiting: a holder, or somebody in front, who is
 // the owner of the next wait.
 type blockedJSON struct {
-	Name    string    `json:"name"`
-	Outside bool      `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
-	Kind    string    `json:"kind"`
-	Backend string    `json:"backend"`
-	Owner   string    `json:"owner"`
-	Note    string    `json:"note"`
-	Units   int64     `json:"units"`
-	Since   time.Time `json:"since,omitzero"`
-	By      byJSON    `json:"by"`
-}
-
-type byJSON struct {
-	ID    string `json:"id"`
-	Owner string `json:"owner"`
-	Note  string `json:"note"`
-	Units int64  `json:"units"`
-	Token uint64 `json:"token,string,omitzero"` // of a holder
+	Name    string           `json:"name"`
+	Outside bool             `json:"outside,omitempty"` // of the prefixes of the URLs: it is the whole name
+	Kind    string           `json:"kind"`
+	Backend string           `json:"backend"`
+	Owner   string           `json:"owner"`
+	Note    string           `json:"note"`
+	Units   int64            `json:"units"`
+	Since   time.Time        `json:"since,omitzero"`
+	By      interlock.Member `json:"by"` // as in show
 }
 
 // deadlocks looks for deadlocks over all the backends.
@@ -78,8 +70,7 @@ func (o *options) reportDeadlocks(cmd *cobra.Command, found []interlock.Deadlock
 		for _, d := range found {
 			waits := []blockedJSON{}
 			for _, w := range d.Waits {
-				by := byJSON{w.By.ID, w.By.Owner, w.By.Note, w.By.Units, w.By.Token}
-				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, by})
+				waits = append(waits, blockedJSON{w.Name, w.Outside, w.Kind, shown[w.Client], w.Owner, w.Note, w.Units, w.Since, w.By})
 			}
 			list = append(list, deadlockJSON{waits})
 		}

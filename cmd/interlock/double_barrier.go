@@ -66,20 +66,6 @@ else as for run.`,
 	}
 	f.addWait(cmd)
 	f.addJob(cmd)
-	for flag, text := range map[string]string{
-		"wait":               "give up after this time if not all members have come, such as 90 or 1m30s",
-		"quiet":              "say nothing when not all members have come",
-		"conflict-exit-code": "exit status when not all members have come",
-		"on-revoke":          "send this signal (TERM, USR1, …) to the job when somebody asks this member to leave",
-	} {
-		cmd.Flags().Lookup(flag).Usage = text
-	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) == 1 {
-			return nil, cobra.ShellCompDirectiveNoFileComp // MEMBERS
-		}
-		return completeNames(o)(cmd, args, begin)
-	}
 	return cmd
 }
 
@@ -160,14 +146,7 @@ func (m *meeting) leave(ctx context.Context, lease *interlock.Lease) error {
 	m.say.tell("leaving", "", "the job has ended; waiting until the other members of %s have left", m.name)
 	unwatch := m.c.watch(ctx, pulse)
 	silence := m.showProgress(ctx, again(m.inside))
-	left := make(chan error, 1)
-	go func() { left <- m.barrier.Leave(ctx, lease) }()
-	var err error
-	select {
-	case err = <-left:
-	case <-ctx.Done(): // Leave may wait for a backend that is away
-		err = context.Cause(ctx)
-	}
+	err := until(ctx, func() error { return m.barrier.Leave(ctx, lease) }) // Leave may wait for a backend that is away
 	silence()
 	unwatch()
 	switch {

@@ -35,8 +35,8 @@ func (j *job) environment(l *interlock.Lease) []string {
 		nameVariable+"="+strings.Join(j.names, "\n"),
 		tokenVariable+"="+strings.Join(tokens(l), "\n"),
 		exclusiveVariable+"="+exclusive(l),
-		heldVariable+"="+heldBy(strings.Join(j.entries, "\n")),
-		ticketsVariable+"="+ticketsBy(l),
+		heldVariable+"="+nested(heldVariable, j.entries),
+		ticketsVariable+"="+nested(ticketsVariable, ticketsOf(l)),
 	)
 }
 
@@ -77,23 +77,21 @@ func waitsUnder(ctx context.Context) context.Context {
 	return parentjob.With(ctx, strings.Fields(os.Getenv(ticketsVariable)))
 }
 
-// ticketsBy returns the variable's value for a job under one more lease.
-func ticketsBy(l *interlock.Lease) string {
-	all := strings.Fields(os.Getenv(ticketsVariable))
+func ticketsOf(l *interlock.Lease) (all []string) {
 	for _, p := range l.Parts() {
 		all = append(all, ticketOf(p))
 	}
-	return strings.Join(all, "\n")
+	return all
 }
 
 func heldAlready(entry string) bool {
 	return slices.Contains(strings.Split(os.Getenv(heldVariable), "\n"), entry)
 }
 
-// heldBy returns the variable's value for a job under one more lock.
-func heldBy(entry string) string {
-	if outer := os.Getenv(heldVariable); outer != "" {
-		return outer + "\n" + entry
+// nested is a variable's value for a job inside this one: the lines of this one, and more.
+func nested(variable string, more []string) string {
+	if outer := os.Getenv(variable); outer != "" {
+		more = append([]string{outer}, more...)
 	}
-	return entry
+	return strings.Join(more, "\n")
 }

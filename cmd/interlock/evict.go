@@ -14,7 +14,7 @@ holder may still be at work: two may then work at a time. ID, or its beginning, 
 shown by show; it can be left out if there is one holder. A waiter that is evicted and
 still wants the lock lines up again, at the end. A holder of another library is only
 asked; one that cannot be asked is an error.`,
-		ValidArgsFunction: completeMembers(o, true),
+		ValidArgsFunction: completeIDs(o, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if force {
 				return o.demands("force")(cmd, args)

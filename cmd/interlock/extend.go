@@ -23,7 +23,7 @@ acquire does.
 Exit status: 64 if the lock has no fixed end, since a process renews it; 79 if it was gone:
 it has ended, or was released or evicted, and others may have had it since.`,
 		Example:           `  interlock extend nightly "$id" 10m`,
-		ValidArgsFunction: completeFixed(o),
+		ValidArgsFunction: completeIDs(o, ofAcquire),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var d time.Duration
 			if err := (duration{&d}).Set(args[2]); err != nil {
@@ -70,11 +70,14 @@ func fixed(ctx context.Context, t task) (*interlock.Lease, error) {
 		return nil, failed(exitLost, fmt.Errorf("%s: no lock has the ID %s any more: it has ended, or was released", name, id))
 	case err != nil:
 		return nil, err
-	case m.Token == 0, !m.Fixed, m.Foreign:
+	case !ofAcquire(m):
 		return nil, usage("%s: %s has no fixed end, so it is not one of acquire (%s)", name, id, instead(m))
 	}
 	return t.Adopt(ctx, name, m.ID)
 }
+
+// ofAcquire reports whether a member holds a lock with a fixed end.
+func ofAcquire(m interlock.Member) bool { return m.Token != 0 && m.Fixed && !m.Foreign }
 
 // instead says what can be done about a member that has no fixed end.
 func instead(m interlock.Member) string {

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-
-	"github.com/interlock-go/interlock"
 )
 
 type latchJSON struct {
@@ -17,14 +15,17 @@ type latchJSON struct {
 }
 
 func newLatch(o *options) *cobra.Command {
+	wait := waiting{
+		what:    "latch",
+		wait:    func(ctx context.Context, t task) error { return t.Latch(t.name).Wait(ctx) },
+		missing: latchMissing,
+	}
 	return storedGroup(o, "latch", "A count-down that processes wait for",
 		&cobra.Command{Use: "set NAME COUNT", Short: "Start a latch (exit 75 if it is set already)", RunE: o.with(o.setLatch)},
 		&cobra.Command{Use: "count-down NAME", Short: "Take one off, and write what is left", RunE: o.with(o.countDown)},
-		latchWait(o),
+		wait.command(o, "Wait until a latch is set and its count is zero"),
 		&cobra.Command{Use: "get NAME", SuggestFor: []string{"show"}, Short: "Write the count, or - if the latch is not set", RunE: o.with(o.getLatch)},
-		&cobra.Command{Use: "reset NAME", Short: "Make a latch as if it had never been set", RunE: o.with(func(ctx context.Context, t task) error {
-			return o.done(t.Latch(t.name).Reset(ctx), t, latchJSON{Name: t.name}, "")
-		})})
+		&cobra.Command{Use: "reset NAME", Short: "Make a latch as if it had never been set", RunE: o.with(o.resetLatch)})
 }
 
 func (o *options) setLatch(ctx context.Context, t task) error {
@@ -48,38 +49,32 @@ func (o *options) countDown(ctx context.Context, t task) error {
 		}
 		return err
 	}
-	return o.count(t, left, true)
+	return o.print(t.cmd, latchJSON{t.name, true, left}, "%d", left)
 }
 
-func latchWait(o *options) *cobra.Command {
-	return waiting{
-		what: "latch",
-		wait: func(ctx context.Context, c *interlock.Client, name string) error { return c.Latch(name).Wait(ctx) },
-		missing: func(ctx context.Context, c *interlock.Client, name string) (string, error) {
-			left, set, err := c.Latch(name).Count(ctx)
-			switch {
-			case err != nil, set && left == 0:
-				return "", err
-			case set:
-				return fmt.Sprintf("%d left", left), nil
-			}
-			return "not set", nil
-		},
-	}.command(o, "Wait until a latch is set and its count is zero")
+func latchMissing(ctx context.Context, t task) (string, error) {
+	left, set, err := t.Latch(t.name).Count(ctx)
+	switch {
+	case err != nil, set && left == 0:
+		return "", err
+	case set:
+		return fmt.Sprintf("%d left", left), nil
+	}
+	return "not set", nil
 }
 
 func (o *options) getLatch(ctx context.Context, t task) error {
 	left, set, err := t.Latch(t.name).Count(ctx)
-	if err != nil {
+	switch now := (latchJSON{t.name, set, left}); {
+	case err != nil:
 		return err
+	case set:
+		return o.print(t.cmd, now, "%d", left)
+	default:
+		return o.print(t.cmd, now, "-")
 	}
-	return o.count(t, left, set)
 }
 
-func (o *options) count(t task, left int64, set bool) error {
-	text := "-"
-	if set {
-		text = strconv.FormatInt(left, 10)
-	}
-	return o.print(t.cmd, latchJSON{t.name, set, left}, "%s", text)
+func (o *options) resetLatch(ctx context.Context, t task) error {
+	return o.done(t.Latch(t.name).Reset(ctx), t, latchJSON{Name: t.name}, "")
 }

@@ -61,22 +61,15 @@ func drop[T any](from chan T) {
 
 // open opens the client of the command. It refuses locks that the process runs under already.
 func (j *job) open(ctx context.Context, opts ...interlock.ClientOption) error {
-	opening, cancel := answering(ctx, j.openTime())
-	c, b, err := j.o.open(opening, append(opts, interlock.Observe(func(_ context.Context, e interlock.Event) {
-		if e.Kind == interlock.EventRetry {
-			j.c.retried(e.Err)
-		}
-	}))...)
-	cancel()
+	c, b, err := j.o.attach(ctx, j.openTime(), j.names[0], func(event, text string) { j.say.tell(event, "", "%s", text) }, opts...)
 	if err != nil {
 		return err
 	}
-	j.c = newClient(c, j.names[0], func(event, text string) { j.say.tell(event, "", "%s", text) })
+	j.c, j.backend = c, b
 	j.say.tell("backend", "", "backend %s (%s), TTL %v", b.shown(), b.source, c.TTL())
 	if b.surprises(j.again || j.atLeast > 0 || j.oncePer > 0) {
 		j.say.warn(ofOneMachine)
 	}
-	j.backend = b
 	for _, name := range j.names {
 		entry := heldEntry(b, name)
 		if heldAlready(entry) {

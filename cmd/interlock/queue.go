@@ -63,22 +63,13 @@ func shortIDs(q interlock.Queue) func(id string) string {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	return func(id string) string {
-		n := 8
+		n := min(8, len(id))
 		at, _ := slices.BinarySearch(all, id)
 		for _, i := range []int{at - 1, at + 1} { // what is most like it stands beside it
-			if i >= 0 && i < len(all) {
-				n = max(n, alike(id, all[i])+1)
+			for i >= 0 && i < len(all) && n < len(id) && strings.HasPrefix(all[i], id[:n]) {
+				n++
 			}
 		}
-		return id[:min(n, len(id))]
+		return id[:n]
 	}
-}
-
-// alike is how many bytes two texts begin with that are the same.
-func alike(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

@@ -22,7 +22,7 @@ its beginning. With --json it writes both.
 Exit status: 64 if the lock has no fixed end, since a process renews it; 79 if it was gone:
 it has ended, or was released or evicted, and others may have had it since.`,
 		Example:           `  interlock release nightly "$id"`,
-		ValidArgsFunction: completeFixed(o),
+		ValidArgsFunction: completeIDs(o, ofAcquire),
 		RunE: o.with(func(ctx context.Context, t task) error {
 			l, err := fixed(ctx, t)
 			if err != nil {

@@ -25,7 +25,7 @@ func newRevoke(o *options) *cobra.Command {
 		Long: `Revoke asks the holder to give the lock up when it can. Nothing happens if it does not
 listen (see run --on-revoke). ID, or its beginning, is as shown by show; it can be left
 out if there is one holder.`,
-		ValidArgsFunction: completeMembers(o, false),
+		ValidArgsFunction: completeIDs(o, func(m interlock.Member) bool { return m.Token != 0 }),
 		RunE:              o.demands("revoke"),
 	}
 }

@@ -27,10 +27,10 @@ func (f *waitFlags) add(cmd *cobra.Command, unnamed string) {
 }
 
 func (f *waitFlags) addWait(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when the lock is busy")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "say nothing when it gives up waiting")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say what happens")
-	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up after this time, such as 90 or 1m30s")
-	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when the lock is busy")
+	durationVar(cmd.Flags(), &f.wait, "wait", "w", "give up waiting after this time, such as 90 or 1m30s")
+	cmd.Flags().IntVarP(&f.busy, "conflict-exit-code", "E", exitBusy, "exit status when it gives up waiting")
 }
 
 // check refuses flags that contradict each other.

@@ -112,15 +112,17 @@ func (m *topModel) frame() [][]span {
 		lines = append(lines, m.text(topKeys)...)
 	case m.mode >= topRevoke:
 		lines = append(lines, m.text(m.question())...)
-	case m.open != "" && m.grants:
-		lines = append(lines, m.past(m.height-4)...)
+	case m.grants:
+		lines = append(lines, m.lastGrants(m.grant, m.rows())...)
 	case m.open != "":
-		lines = append(lines, m.table(topMembers, m.line, len(m.members), m.member)...)
+		title := fmt.Sprintf("%s is held by %d, %d waiting", m.open, len(m.queue.Holders), len(m.queue.Waiters))
+		lines = append(lines, m.whole(title, lookBold))
+		lines = append(lines, m.table(topMembers, m.line, m.rows(), len(m.members), m.member)...)
 		if n := m.below(); n > 0 {
-			lines = append(fill(lines, m.height-2-n), m.past(n)...)
+			lines = append(fill(lines, m.height-2-n), m.lastGrants(cursor{at: -1}, n-2)...)
 		}
 	default:
-		lines = append(lines, m.table(topLocks, m.list, len(m.locks), m.lock)...)
+		lines = append(lines, m.table(topLocks, m.list, m.rows(), len(m.locks), m.lock)...)
 	}
 	lines = fill(lines, m.height-2)
 	return append(lines, m.foot()...)[:max(0, m.height)]
@@ -205,7 +207,7 @@ func (m *topModel) keys() string {
 	case topHelp:
 		return "any key: back"
 	case topFilter:
-		return "/" + m.typed + "_"
+		return "/" + m.choice.Text + "_"
 	case topRevoke:
 		return "y ask it  any other key: no"
 	case topForce:
@@ -224,14 +226,10 @@ func (m *topModel) keys() string {
 		"enter open  / filter  ? help  q quit")
 }
 
-// table is a header and the rows that are seen.
-func (m *topModel) table(columns []topColumn, c cursor, n int, row func(int) []span) [][]span {
+// table is a header and the rows that are seen, of n.
+func (m *topModel) table(columns []topColumn, c cursor, seen, n int, row func(int) []span) [][]span {
 	lines := [][]span{header(m.width, columns)}
-	if m.open != "" {
-		title := fmt.Sprintf("%s is held by %d, %d waiting", m.open, len(m.queue.Holders), len(m.queue.Waiters))
-		lines = [][]span{m.whole(title, lookBold), lines[0]}
-	}
-	for i := c.first; i < n && i < c.first+m.rows(); i++ {
+	for i := c.first; i < min(n, c.first+seen); i++ {
 		cells, l := row(i), lookPlain
 		switch {
 		case i == c.at:
@@ -301,35 +299,26 @@ func (m *topModel) member(i int) []span {
 		{text: t.Note}, {text: view.Token(t.Member)}, {text: m.age(t.Since)}, {text: until}, {text: t.ID}}
 }
 
-// past is the last grants of the open lock, in n lines.
-func (m *topModel) past(n int) [][]span {
-	all := m.history.Grants(m.open)
-	if m.from = max(0, min(m.from, len(all)+2-n)); !m.grants {
-		m.from = 0
-	}
+// lastGrants is the table of the last grants of the open lock.
+func (m *topModel) lastGrants(c cursor, seen int) [][]span {
 	title := fmt.Sprintf("last grants of %s, seen since %s", m.open, m.history.Since().Local().Format(time.TimeOnly))
-	lines := [][]span{m.whole(title, lookBold), header(m.width, topGrants)}
-	for _, g := range all[m.from:] {
-		if len(lines) >= n {
-			break
-		}
-		from, to, end := g.From.Local().Format(time.TimeOnly), g.To, g.End
-		if !g.Begun {
-			from = "before"
-		}
-		if to.IsZero() {
-			to, end = m.now, "it holds"
-		}
-		l := lookPlain
-		if end != view.Released && end != "it holds" {
-			l = lookBad
-		}
-		holder := owner(interlock.Member{Owner: g.Owner})
-		held := seconds(to.Sub(g.From))
-		lines = append(lines, spans(m.width, topGrants, lookPlain, span{}, span{text: from}, span{text: held},
-			span{text: holder}, span{text: g.Note}, span{text: view.Token(interlock.Member{Token: g.Token})}, span{text: end, look: l}))
+	return append([][]span{m.whole(title, lookBold)}, m.table(topGrants, c, seen, len(m.past), m.grantAt)...)
+}
+
+func (m *topModel) grantAt(i int) []span {
+	g := m.past[i]
+	from, to, end := g.From.Local().Format(time.TimeOnly), g.To, span{text: g.End, look: lookBad}
+	if !g.Begun {
+		from = "before"
 	}
-	return lines
+	switch {
+	case to.IsZero():
+		to, end = m.now, span{text: "it holds"}
+	case g.End == view.Released:
+		end.look = lookPlain
+	}
+	return []span{{}, {text: from}, {text: seconds(to.Sub(g.From))}, {text: owner(interlock.Member{Owner: g.Owner})}, {text: g.Note},
+		{text: view.Token(interlock.Member{Token: g.Token})}, end}
 }
 
 const topKeys = `up down pgup pgdn home end: move

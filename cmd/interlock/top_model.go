@@ -32,13 +32,14 @@ type topModel struct {
 	list    cursor // over locks
 	open    string // the lock that is shown alone, "" for the list
 	queue   interlock.Queue
-	members []topMember // of queue
-	line    cursor      // over members
-	grants  bool        // its last grants have the whole screen
-	from    int         // the first that is seen
+	members []topMember  // of queue
+	line    cursor       // over members
+	past    []view.Grant // its last grants
+	grants  bool         // they have the whole screen
+	grant   cursor       // over them
 
 	mode    topMode
-	typed   string
+	typed   string // of the word force
 	pasting bool
 	picked  topAsk // the subject of a question
 	said    string // came of the last key
@@ -124,8 +125,10 @@ func (m *topModel) update(now time.Time, event any) (do any) {
 	case topKey:
 		do = m.press(string(e))
 	}
+	m.past = m.history.Grants(m.open)
 	m.list.settle(len(m.locks), m.rows(), func(i int) string { return m.locks[i].Name })
 	m.line.settle(len(m.members), m.rows(), func(i int) string { return m.members[i].ID })
+	m.grant.settle(len(m.past), m.rows(), func(i int) string { return fmt.Sprint(m.past[i].ID, m.past[i].Token) })
 	return do
 }
 
@@ -204,8 +207,8 @@ func (m *topModel) press(key string) any {
 	}
 	c, n := &m.list, len(m.locks)
 	switch {
-	case m.open != "" && m.grants:
-		return m.browse(key)
+	case m.grants:
+		c, n = &m.grant, len(m.past)
 	case m.open != "":
 		c, n = &m.line, len(m.members)
 	}
@@ -245,11 +248,7 @@ func (m *topModel) browse(key string) any {
 			m.open, m.members, m.line = m.queue.Name, membersOf(m.queue), cursor{}
 		}
 	case "tab":
-		m.grants, m.from = m.open != "" && !m.grants, 0
-	case "up", "k":
-		m.from = max(0, m.from-1)
-	case "down", "j":
-		m.from++
+		m.grants, m.grant = m.open != "" && !m.grants, cursor{}
 	case "esc", "left", "backspace":
 		switch {
 		case m.grants:
@@ -268,7 +267,7 @@ func (m *topModel) browse(key string) any {
 		m.choice.Waiting = !m.choice.Waiting
 		m.choose()
 	case "/":
-		m.mode, m.typed = topFilter, m.choice.Text
+		m.mode = topFilter
 		if m.open != "" { // a typed text must not command
 			m.open, m.members, m.grants = "", nil, false
 		}
@@ -282,11 +281,10 @@ func (m *topModel) filter(key string) {
 	case "enter":
 		m.mode = topBrowse
 	case "esc":
-		m.mode, m.typed = topBrowse, ""
+		m.mode, m.choice.Text = topBrowse, ""
 	default:
-		m.typed = edited(m.typed, key)
+		m.choice.Text = edited(m.choice.Text, key)
 	}
-	m.choice.Text = m.typed
 	m.choose()
 }
 
@@ -306,7 +304,7 @@ func edited(text, key string) string {
 func (m *topModel) pick(key string) {
 	ask := topAsk{do: map[string]string{"r": "revoke", "e": "evict"}[key]}
 	switch {
-	case m.open == "" && len(m.locks) == 0, m.open != "" && len(m.members) == 0:
+	case m.grants, m.open == "" && len(m.locks) == 0, m.open != "" && len(m.members) == 0:
 		return
 	case m.open == "":
 		q := m.locks[m.list.at]

@@ -296,7 +296,7 @@ func TestTopFitsTheTerminal(t *testing.T) {
 	holdsAs(t, url, strings.Repeat("o", 100), strings.Repeat("n", 100), interlock.Note(strings.Repeat("t", 100)))
 	waitsAs(t, url, "waiter", strings.Repeat("n", 100), 1)
 	l := onTop(t, 40, 10, url)
-	l.shows(`(?s)^interlock top.*\nlocks: 1, waiters: 1.*NAME +HOLDER +IN LINE WAIT\n> n+… o+… \d+s +1\n\n+enter open  / filter  \? help  q quit\n$`)
+	l.shows(`(?s)^interlock top.*\nlocks: 1, waiters: 1.*NAME +HOLDER +IN LINE WAIT\n> n+… o+… [\dms]+ +1\n\n+enter open  / filter  \? help  q quit\n$`)
 	l.types("e")
 	l.shows(`(?s)Evict o+….*from.*lost the lock.*over.*left.*\n.*Y evict it  f by force  other keys: no\n$`)
 	l.types("n")

@@ -13,11 +13,9 @@ import (
 
 // waiting is a command that waits for something, such as a latch.
 type waiting struct {
-	what string // a latch, a barrier
-	wait func(ctx context.Context, c *interlock.Client, name string) error
-
-	// missing says what is waited for, such as "2 left"; "" if nothing is.
-	missing func(ctx context.Context, c *interlock.Client, name string) (string, error)
+	what    string // a latch, a barrier
+	wait    func(context.Context, task) error
+	missing func(context.Context, task) (string, error) // what is waited for, such as "2 left"; "" if nothing is
 }
 
 // command makes the command, whose flags bound the wait and tell of it.
@@ -35,48 +33,41 @@ func (w waiting) command(o *options, short string) *cobra.Command {
 		}
 		n := newNotice(cmd.ErrOrStderr())
 		cmd.SetErr(n)
+		tell := n.telling(verbose, o.json, func(text string) { fmt.Fprintln(n, "interlock:", text) })
 		return o.waits(func(ctx context.Context, t task) error {
-			c, name := t.Client, t.name
 			if try {
-				return w.over(ctx, c, name, patience, "")
+				return w.over(ctx, t, patience, "")
 			}
-			bounded, cancel := context.WithCancel(ctx)
-			defer cancel()
+			bounded, cancel := ctx, func() {}
 			if bounds {
 				bounded, cancel = context.WithTimeoutCause(ctx, d, interlock.ErrBusy)
-				defer cancel()
 			}
-			silence := w.showProgress(bounded, c, name, n, verbose, o.json)
-			err := w.wait(bounded, c, name)
+			defer cancel()
+			silence := progress(bounded, tell, again(func(ctx context.Context) (string, error) {
+				text, err := w.missing(ctx, t)
+				if text != "" {
+					text = fmt.Sprintf("waiting for the %s %s: %s", w.what, view.Plain(t.name), text)
+				}
+				return text, err
+			}))
+			err := w.wait(bounded, t)
 			silence()
 			if err == nil || context.Cause(bounded) != interlock.ErrBusy {
 				return err
 			}
-			return w.over(ctx, c, name, glance, fmt.Sprintf(" after %v", d))
+			return w.over(ctx, t, glance, fmt.Sprintf(" after %v", d))
 		})(cmd, args)
 	}
 	return cmd
 }
 
 // over ends a wait: what is missing now is missing.
-func (w waiting) over(ctx context.Context, c *interlock.Client, name string, limit time.Duration, after string) error {
+func (w waiting) over(ctx context.Context, t task, limit time.Duration, after string) error {
 	ctx, cancel := answering(ctx, limit)
 	defer cancel()
-	missing, err := w.missing(ctx, c, name)
+	missing, err := w.missing(ctx, t)
 	if err != nil || missing == "" {
 		return err
 	}
-	return failed(exitBusy, fmt.Errorf("%s %s: %s%s", w.what, view.Plain(name), missing, after))
-}
-
-// showProgress tells what is missing, where somebody reads it.
-func (w waiting) showProgress(ctx context.Context, c *interlock.Client, name string, n *notice, verbose, quiet bool) (stop func()) {
-	tell := n.telling(verbose, quiet, func(text string) { fmt.Fprintln(n, "interlock:", text) })
-	return progress(ctx, tell, again(func(ctx context.Context) (string, error) {
-		text, err := w.missing(ctx, c, name)
-		if text != "" {
-			text = fmt.Sprintf("waiting for the %s %s: %s", w.what, view.Plain(name), text)
-		}
-		return text, err
-	}))
+	return failed(exitBusy, fmt.Errorf("%s %s: %s%s", w.what, view.Plain(t.name), missing, after))
 }
