@@ -57,7 +57,7 @@ Exit status:
 				return err
 			}
 			j.options = append(f.options(f.note), interlock.ExpiresAfter(hold))
-			j.lock = func(c *interlock.Client, name string) *interlock.Lock { return kind.lock(c, name, j.options) }
+			j.lock = kind.lock
 			return j.grant(cmd)
 		},
 	}
@@ -93,7 +93,7 @@ func (j *job) grant(cmd *cobra.Command) error {
 		return err
 	}
 	defer j.c.finish()
-	lease, err := j.acquire(ctx, j.firstLocks())
+	lease, err := j.acquire(ctx, j.locks(j.left()))
 	if err != nil {
 		return err
 	}

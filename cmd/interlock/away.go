@@ -95,13 +95,8 @@ func lastSaid(err error) error {
 func reason(err error) string {
 	err = view.Why(err)
 	var silence noAnswer
-	if several, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, &silence) {
-		err = silence
-		for _, said := range several.Unwrap() {
-			if !isSilence(said) {
-				err = said
-			}
-		}
+	if _, several := err.(interface{ Unwrap() []error }); several && errors.As(err, &silence) {
+		err = cmp.Or(lastSaid(err), error(silence))
 	}
 	return trim(err)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,22 +63,18 @@ func (j *job) take(ctx context.Context, what claim) (*interlock.Lease, error) {
 // left is what is left of the time to wait, which began with the command.
 func (j *job) left() time.Duration { return max(j.flags.wait-time.Since(j.begun), 0) }
 
-// firstLocks is locks for the first acquire: the opening was a part of the time to wait.
-func (j *job) firstLocks() *interlock.Lock {
-	if j.flags.wait > 0 {
-		return j.locks().With(interlock.Wait(j.left()))
+// locks is the lock of the name, or of all names, with such a time to wait if there is one.
+func (j *job) locks(wait time.Duration) *interlock.Lock {
+	options := j.options
+	if j.flags.bounded {
+		options = append(slices.Clone(options), interlock.Wait(wait))
 	}
-	return j.locks()
-}
-
-// locks is the lock of the name, or of all names.
-func (j *job) locks() *interlock.Lock {
 	var all []*interlock.Lock
 	for _, name := range j.names {
-		all = append(all, j.lock(j.c.Client, name))
+		all = append(all, j.lock(j.c.Client, name, options))
 	}
 	if len(all) == 1 {
 		return all[0]
 	}
-	return interlock.All(all...).With(j.options...)
+	return interlock.All(all...).With(options...)
 }

@@ -30,8 +30,8 @@ The job's environment and the exit status are those of run.`,
 				return err
 			}
 			j.again = true
-			j.lock = func(c *interlock.Client, name string) *interlock.Lock {
-				return c.Election(name, j.options...).Candidate(value)
+			j.lock = func(c *interlock.Client, name string, opts []interlock.Option) *interlock.Lock {
+				return c.Election(name, opts...).Candidate(value)
 			}
 			return j.run(cmd)
 		},

@@ -20,24 +20,25 @@ const (
 )
 
 func (j *job) environment(l *interlock.Lease) []string {
-	var env []string
-	for _, v := range os.Environ() {
-		switch name, _, _ := strings.Cut(v, "="); name {
-		case nameVariable, tokenVariable, exclusiveVariable, heldVariable, ticketsVariable, urlVariable:
-		default:
-			env = append(env, v)
-		}
+	own := map[string]string{
+		nameVariable:      strings.Join(j.names, "\n"),
+		tokenVariable:     strings.Join(tokens(l), "\n"),
+		exclusiveVariable: exclusive(l),
+		heldVariable:      nested(heldVariable, j.entries),
+		ticketsVariable:   nested(ticketsVariable, ticketsOf(l)),
 	}
 	if j.flags.passURL {
-		env = append(env, urlVariable+"="+j.backend.url)
+		own[urlVariable] = j.backend.url
 	}
-	return append(env,
-		nameVariable+"="+strings.Join(j.names, "\n"),
-		tokenVariable+"="+strings.Join(tokens(l), "\n"),
-		exclusiveVariable+"="+exclusive(l),
-		heldVariable+"="+nested(heldVariable, j.entries),
-		ticketsVariable+"="+nested(ticketsVariable, ticketsOf(l)),
-	)
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		_, given := own[name]
+		return given || name == urlVariable
+	})
+	for name, value := range own {
+		env = append(env, name+"="+value)
+	}
+	return env
 }
 
 // exclusive is yes if nobody else holds any of the locks at the same time, else no.

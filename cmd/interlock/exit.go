@@ -10,8 +10,6 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
-	"github.com/interlock-go/interlock/internal/oneline"
-	"github.com/interlock-go/interlock/internal/view"
 )
 
 // Exit codes. A job's own code passes through, and nothing else exits with less than 64.
@@ -102,23 +100,3 @@ type errorJSON struct {
 	Error  string `json:"error"`
 	Status int    `json:"status"` // of the exit
 }
-
-// trim makes one line of an error, without control characters and not too long, and drops the library's own
-// prefix, which the program's name replaces.
-func trim(err error) string {
-	const prefix = "interlock: "
-	s := err.Error()
-	for len(s) > len(prefix) && s[:len(prefix)] == prefix {
-		s = s[len(prefix):]
-	}
-	return line(s)
-}
-
-// mostText is how many characters of an error are shown. A name has up to 512.
-const mostText = 1000
-
-// line makes one line of a text, which may contain what users or servers have written, and cuts it.
-func line(text string) string { return view.Clip(whole(text), mostText) }
-
-// whole is line for what may be long, such as the statements of a remedy.
-func whole(text string) string { return view.Plain(oneline.Of(text)) }

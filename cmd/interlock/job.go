@@ -28,7 +28,7 @@ type job struct {
 	again    bool // after a loss, acquire and run again
 	onRevoke syscall.Signal
 	options  []interlock.Option
-	lock     func(c *interlock.Client, name string) *interlock.Lock
+	lock     func(c *interlock.Client, name string, opts []interlock.Option) *interlock.Lock
 
 	atLeast time.Duration
 	oncePer time.Duration
@@ -153,8 +153,8 @@ func (j *job) run(cmd *cobra.Command) error {
 	}
 	defer func() { stop() }()
 	defer j.c.finish()
-	for lock, next := j.locks(), j.firstLocks(); ; next = lock {
-		lease, err := j.acquire(ctx, next)
+	for wait := j.left(); ; wait = j.flags.wait { // the opening was a part of the first
+		lease, err := j.acquire(ctx, j.locks(wait))
 		if err != nil {
 			return err
 		}

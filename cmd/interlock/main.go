@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"os"
 
 	"github.com/interlock-go/interlock/cmd/interlock/internal/guard"
@@ -40,16 +39,4 @@ func run(args []string) int {
 		err = failed(exitIO, out.err)
 	}
 	return exitCode(root, err)
-}
-
-// output is standard output. Whoever writes a table does not look whether that worked.
-type output struct {
-	*os.File
-	err error // the first
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	n, err := o.File.Write(b)
-	o.err = cmp.Or(o.err, err)
-	return n, err
 }

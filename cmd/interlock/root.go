@@ -191,34 +191,6 @@ func takeWhatTheyUse(o *options, cmd *cobra.Command) {
 	}
 }
 
-// print writes v for programs, or a line for people.
-func (o *options) print(cmd *cobra.Command, v any, format string, args ...any) error {
-	if o.json {
-		return writeJSON(cmd.OutOrStdout(), v)
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
-	return err
-}
-
-// done is the end of a command that changes something: programs get what is now, and people a line on
-// standard error, if there is something to say.
-func (o *options) done(err error, t task, now any, text string) error {
-	switch {
-	case err != nil:
-		return err
-	case o.json:
-		return writeJSON(t.cmd.OutOrStdout(), now)
-	case text != "":
-		say(t.cmd, "%s", text)
-	}
-	return nil
-}
-
-// say writes a line for people on standard error.
-func say(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
-}
-
 // group makes a command that only has subcommands.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {

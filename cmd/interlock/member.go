@@ -1,27 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/interlock-go/interlock"
-	"github.com/interlock-go/interlock/internal/view"
 )
-
-func writeJSON(w io.Writer, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	_, err := w.Write(view.JSONText(b.Bytes()))
-	return err
-}
 
 // pick finds the member that an ID, the beginning of one, or nothing means.
 func pick(q interlock.Queue, args []string) (interlock.Member, error) {
