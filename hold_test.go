@@ -504,3 +504,35 @@ func TestAnAdoptedWriterStaysAWriter(t *testing.T) {
 		ok(t, adopted.Release())
 	})
 }
+
+// A change that the backend was not asked for, since the context had ended, costs the lease none of its time, and is no
+// outage.
+func TestAnExtendWithoutTimeChangesNothing(t *testing.T) {
+	simulated(t, alone(func(t *testing.T, a member) {
+		lease := acquire(t, a.Mutex("m", interlock.ExpiresAfter(time.Minute)))
+		late := lasting(t, 0)
+		err := lease.Extend(late, time.Second)
+		wantErr(t, err, context.DeadlineExceeded)
+		failIf(t, errors.Is(err, interlock.ErrUnavailable), "%v", err)
+		failIf(t, lease.Remaining() < 50*time.Second, "%v are left", lease.Remaining())
+		ok(t, lease.Release())
+	}))
+}
+
+// The end of the client ends a change that the backend does not answer, and that of the session loses what is changed.
+func TestAChangeOfWhatIsOver(t *testing.T) {
+	simulated(t, func(t *testing.T) {
+		a, b := pair(t)
+		writer := acquire(t, a.RWMutex("rw").Writer())
+		a.faults().Before("Shrink", 1).Refuse(driver.ErrSession)
+		wantErr(t, writer.Downgrade(ctx), interlock.ErrLost)
+		wantErr(t, writer.Err(), interlock.ErrLost)
+
+		lease := acquire(t, b.Mutex("m", interlock.ExpiresAfter(time.Hour)))
+		b.faults().Before("Keep", 0).Fail()
+		changed := does(func() error { return lease.Extend(ctx, time.Hour) })
+		time.Sleep(time.Second)
+		ok(t, b.Close())
+		wantErr(t, <-changed, interlock.ErrClosed)
+	})
+}

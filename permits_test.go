@@ -245,6 +245,9 @@ func TestAnAmbiguousKeepPermitsHasCounted(t *testing.T) {
 			}
 			a.faults().Clear()
 			ok(t, lease.KeepPermits(ctx, 13)) // again, until it is confirmed
+			before := a.Admin().Exchanges()
+			ok(t, lease.KeepPermits(ctx, 13)) // what is confirmed is not asked for again
+			costs(t, a, before, 0)
 			ok(t, errtest.Must(weighs(b, 12).TryAcquire(ctx))(t).Release())
 			ok(t, lease.Release())
 		}))

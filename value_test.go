@@ -123,3 +123,26 @@ func TestACountThatIsNoNumberIsAShortError(t *testing.T) {
 		failIf(t, err == nil || len(err.Error()) > 100 || !strings.Contains(err.Error(), "xxx…"), "%.200v", err)
 	})
 }
+
+// What is done already is read, and not written again: no version of it comes that tells others of a change.
+func TestWhatIsDoneAlreadyIsNotWritten(t *testing.T) {
+	simulated(t, alone(func(t *testing.T, a member) {
+		barrier, latch := a.Barrier("b"), a.Latch("l")
+		ok(t, barrier.Remove(ctx))
+		ok(t, latch.Reset(ctx))
+		ok(t, barrier.Set(ctx))
+		_, err := latch.Set(ctx, 1)
+		ok(t, err)
+		before := a.Admin().Exchanges()
+		ok(t, barrier.Set(ctx))
+		_, err = latch.Set(ctx, 2)
+		ok(t, err)
+		costs(t, a, before, 2)
+		ok(t, barrier.Remove(ctx))
+		ok(t, latch.Reset(ctx))
+		before = a.Admin().Exchanges()
+		ok(t, barrier.Remove(ctx))
+		ok(t, latch.Reset(ctx))
+		costs(t, a, before, 2)
+	}))
+}

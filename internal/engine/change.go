@@ -29,8 +29,6 @@ func (l *Lease) change(ctx context.Context, begin func() (done bool, err error),
 		case IsGone(err):
 			t.lose(t.vanished(), false)
 			return l.Err()
-		case t.e.ctx.Err() != nil:
-			return ErrClosed
 		case isSessionOver(err) && !l.Fixed():
 			t.lose(err, false)
 			return l.Err()
