@@ -125,7 +125,7 @@ var _ = rules.Add(rule{Name: "WaitsGoOn", Says: []string{
 	t.FatalIf(len(results) > 0, "a wait has ended before anything has happened")
 	t.swap(a.driver, set("c", cell.Version, "w"))
 	a.leave(held)
-	t.OK(a.driver.Ask(t.Ctx, "r", other.ID, driver.Revoke), "Ask")
+	a.ask(other, driver.Revoke)
 	for left := len(waits); left > 0; {
 		select {
 		case r := <-results:

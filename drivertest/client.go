@@ -122,6 +122,21 @@ func (c *client) leave(tk driver.Ticket) {
 	c.t.OK(err, "Leave of %s in %q", tk.ID, tk.Queue)
 }
 
+// abandon gives a ticket back whose work may be half done.
+func (c *client) abandon(tk driver.Ticket) {
+	c.t.OK(c.Leave(c.t.Ctx, tk, false), "Leave of %s in %q", tk.ID, tk.Queue)
+}
+
+// shrink gives a part of a ticket back.
+func (c *client) shrink(tk driver.Ticket, units int64) {
+	c.t.OK(c.Shrink(c.t.Ctx, tk, units), "Shrink of %s in %q to %d", tk.ID, tk.Queue, units)
+}
+
+// ask sends a demand to a ticket, of whatever session.
+func (c *client) ask(tk driver.Ticket, what driver.Demand) {
+	c.t.OK(c.driver.Ask(c.t.Ctx, tk.Queue, tk.ID, what), "Ask (%d) of %s in %q", what, tk.ID, tk.Queue)
+}
+
 // close ends the session.
 func (c *client) close() {
 	c.t.OK(c.t.call(func() error { return c.Close(c.t.Ctx) }, driver.ErrSession), "Close")
@@ -288,6 +303,7 @@ func (k *claim) notBefore(until driver.Instant, why string) driver.Ticket {
 // begins has the ticket be held not before the instant. It is looked at when the rule has done all else, so that one
 // rule can wait for several.
 func (k *claim) begins(until driver.Instant, why string) {
+	why += suite.Step()
 	k.c.t.claims = append(k.c.t.claims, func() { k.notBefore(until, why) })
 }
 

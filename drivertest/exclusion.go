@@ -193,30 +193,26 @@ const mismatchSays = "A queue that has tickets of another kind or capacity, or a
 
 var _ = rules.Add(rule{Name: "Mismatch", Says: []string{mismatchSays}}, func(t *trial) {
 	a, b := t.client(), t.client()
-	requests := map[string]func() driver.Request{
-		"mutex": func() driver.Request {
-			return driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
-		},
-		"election": func() driver.Request {
-			return driver.Request{ID: newID(), Queue: "q", Kind: driver.Election, Units: 1, Capacity: 1}
-		},
-		"1 permit":  func() driver.Request { return permits("q", 1, 1) },
-		"5 permits": func() driver.Request { return permits("q", 1, 5) },
-		"6 permits": func() driver.Request { return permits("q", 1, 6) },
-		"reader":    func() driver.Request { return reader("q") },
-		"barrier": func() driver.Request {
-			return driver.Request{ID: newID(), Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity}
-		},
-		"rw permits":  func() driver.Request { return permits("q", 1, driver.RWCapacity) },
-		"all permits": func() driver.Request { return permits("q", 7, 7) },
+	requests := map[string]driver.Request{
+		"mutex":       mutex("q"),
+		"election":    {Queue: "q", Kind: driver.Election, Units: 1, Capacity: 1},
+		"1 permit":    permits("q", 1, 1),
+		"5 permits":   permits("q", 1, 5),
+		"6 permits":   permits("q", 1, 6),
+		"reader":      reader("q"),
+		"barrier":     {Queue: "q", Kind: driver.Barrier, Units: 1, Capacity: driver.RWCapacity},
+		"rw permits":  permits("q", 1, driver.RWCapacity),
+		"all permits": permits("q", 7, 7),
 	}
-	for name, request := range requests {
-		held := a.hold(request()) // an empty queue forgets kind and capacity
-		for other, request := range requests {
+	for name, r := range requests {
+		r.ID = newID()
+		held := a.hold(r) // an empty queue forgets kind and capacity
+		for other, r := range requests {
 			if other == name {
 				continue
 			}
-			for _, r := range []driver.Request{request(), nowait(request())} {
+			for _, r := range []driver.Request{r, nowait(r)} {
+				r.ID = newID()
 				t.Is(suite.Of(b.Join(t.Ctx, r)), driver.ErrMismatch, "Join as %s while a ticket stands as %s", other, name)
 			}
 		}
@@ -233,7 +229,7 @@ var _ = rules.Add(rule{Name: "MismatchOfALatecomer", Says: []string{mismatchSays
 	for n := range t.size(30, 10) {
 		late := permits("q", 1, 6)
 		if n%2 == 1 {
-			late = driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1}
+			late = mutex("q")
 		}
 		refused := t.Done(func() error { return suite.Err(wrong.Join(t.Ctx, late)) })
 		for _, r := range []driver.Request{permits("q", 1, 5), nowait(permits("q", 1, 5)), permits("q", 5, 5)} {

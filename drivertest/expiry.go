@@ -167,7 +167,7 @@ var _ = rules.Add(rule{Name: "NothingIsProlonged", Exclusive: true, Says: []stri
 	a, b := t.client(), t.client()
 	const inexact = 5 * time.Millisecond // some backends count in milliseconds
 	evict := func(tk driver.Ticket) {
-		t.OK(b.driver.Ask(t.Ctx, tk.Queue, tk.ID, driver.Evict), "Ask")
+		b.ask(tk, driver.Evict)
 	}
 	left := func(queue string) time.Duration {
 		m := t.snapshot(b.driver, queue).Members

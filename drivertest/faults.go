@@ -275,7 +275,7 @@ var _ = rules.Add(rule{Name: "Repeater", Says: []string{
 			return err
 		}), driver.ErrBusy, "Join with NoWait of what is held")
 		t.stands(plain, "q", []driver.Ticket{held}, []driver.Ticket{next})
-		t.OK(b.driver.Ask(t.Ctx, "q", held.ID, driver.Revoke), "Ask")
+		b.ask(held, driver.Revoke)
 		a.keeps(held)
 		b.keeps(next)
 		leave(a, held)
@@ -287,7 +287,7 @@ var _ = rules.Add(rule{Name: "Repeater", Says: []string{
 		cell = t.swap(a.driver, set("c", cell.Version, "v"))
 	}
 	w, r := a.hold(writer("rw")), b.wait(reader("rw"))
-	t.OK(a.Shrink(t.Ctx, w, 1), "Shrink")
+	a.shrink(w, 1)
 	b.await(r)
 	t.OK(suite.Unless(a.Close(t.Ctx), driver.ErrSession), "Close")
 	t.stands(plain, "rw", []driver.Ticket{r}, nil)

@@ -167,11 +167,11 @@ var _ = rules.Add(rule{Name: "LostMessages", Hook: "LoseMessages", Alone: true, 
 	resume := t.world.LoseMessages()
 	a.leave(held)
 	last := c.wait(t.exclusive("r"))
-	t.OK(c.driver.Ask(t.Ctx, "r", other.ID, driver.Revoke), "Ask")
-	t.OK(c.driver.Ask(t.Ctx, "s", big.ID, driver.Evict), "Ask")
+	c.ask(other, driver.Revoke)
+	c.ask(big, driver.Evict)
 	if t.fixes() {
 		a.leave(first)
-		t.OK(c.driver.Ask(t.Ctx, "f", fixed.ID, driver.Evict), "Ask")
+		c.ask(fixed, driver.Evict)
 	}
 	resume()
 	if r, told := b.renew(next, other, big)[fixed.ID]; told {

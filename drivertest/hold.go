@@ -41,7 +41,7 @@ var _ = rules.Add(rule{Name: "HoldOutlivesItsSession", Says: []string{fixedEnd}}
 
 	closed := t.client()
 	second := closed.hold(t.fixed("closed", d))
-	t.OK(closed.Close(t.Ctx), "Close")
+	closed.close()
 
 	drv, shut := t.guest()
 	dead := t.session(drv, t.TTL)
@@ -99,7 +99,7 @@ var _ = rules.Add(rule{Name: "Keep", Says: []string{
 
 	closed := t.client()
 	keep(closed, closed.hold(t.exclusive("closed")), 2*t.TTL)
-	t.OK(closed.Close(t.Ctx), "Close")
+	closed.close()
 	m := t.snapshot(b.driver, "later").Members
 	t.FatalIf(len(m) != 1 || !m[0].Fixed || m[0].Left < limit, "a ticket that was kept for longer is %+v", m)
 })
@@ -142,7 +142,7 @@ var _ = rules.Add(rule{Name: "KeepOfWhatCannotBeKept", Says: []string{
 
 	// It may end sooner.
 	sooner := a.hold(t.exclusive("sooner"))
-	t.OK(b.driver.Ask(t.Ctx, "sooner", sooner.ID, driver.Evict), "Ask")
+	b.ask(sooner, driver.Evict)
 	before := a.driver.Now()
 	t.OK(a.Keep(t.Ctx, sooner, t.TTL/4), "Keep of an evicted ticket for a shorter time")
 	b.behind(t.exclusive("sooner")).notBefore(before.Add(t.TTL/4), "by Keep")
@@ -153,7 +153,7 @@ var _ = rules.Add(rule{Name: "KeepByAnotherSession", Across: true, Says: []strin
 }}, func(t *trial) {
 	a, b := t.client(), t.client()
 	fixed, plain := a.hold(t.fixed("fixed", 10*limit)), a.hold(t.exclusive("plain"))
-	t.OK(a.Close(t.Ctx), "Close")
+	a.close()
 	t.Is(b.Keep(t.Ctx, driver.Ticket{ID: plain.ID, Queue: "plain"}, limit), driver.ErrGone, "Keep of a ticket that does not stand")
 	c := t.client()
 	plain = c.hold(t.exclusive("plain"))

@@ -17,10 +17,10 @@ type death struct {
 func (t *trial) deaths() []death {
 	all := []death{
 		{name: "left uncleanly", die: func(t *trial, a *client, held driver.Ticket) {
-			t.OK(a.Leave(t.Ctx, held, false), "Leave")
+			a.abandon(held)
 		}},
 		{name: "session closed", die: func(t *trial, a *client, held driver.Ticket) {
-			t.OK(a.Close(t.Ctx), "Close")
+			a.close()
 		}},
 		{name: "taken by force", die: func(t *trial, a *client, held driver.Ticket) {
 			t.OK(t.driver().Ask(t.Ctx, held.Queue, held.ID, driver.Force), "Ask")
@@ -87,12 +87,12 @@ var _ = rules.Add(rule{Name: "InheritedAmongReaders", Says: []string{
 	a, b := t.client(), t.client()
 	r := a.hold(reader("q"))
 	w := b.wait(writer("q"))
-	t.OK(a.Leave(t.Ctx, r, false), "Leave")
+	a.abandon(r)
 	t.FatalIf(b.await(w).Inherited, "a writer inherits from a reader")
 	r1 := a.wait(reader("q"))
 	r2 := a.wait(reader("q"))
 	w2 := a.wait(writer("q"))
-	t.OK(b.Leave(t.Ctx, w, false), "Leave")
+	b.abandon(w)
 	for _, r := range []driver.Ticket{r1, r2} {
 		t.FatalIf(!a.await(r).Inherited, "a reader is not told that the last writer did not leave cleanly")
 		a.leave(r)
@@ -100,7 +100,7 @@ var _ = rules.Add(rule{Name: "InheritedAmongReaders", Says: []string{
 	t.FatalIf(!a.await(w2).Inherited, "a writer behind readers is not told that the last writer did not leave cleanly")
 
 	// Each of them is alone.
-	t.OK(a.Leave(t.Ctx, a.hold(writer("alone")), false), "Leave")
+	a.abandon(a.hold(writer("alone")))
 	for range 2 {
 		b.leave(b.hold(reader("alone")))
 	}
@@ -136,7 +136,7 @@ var _ = rules.Add(rule{Name: "InheritedAfterResize", Says: []string{inheritedSay
 
 	a := t.client()
 	dies := func(queue string) {
-		t.OK(a.Leave(t.Ctx, a.hold(permits(queue, 3, 3)), false), "Leave")
+		a.abandon(a.hold(permits(queue, 3, 3)))
 	}
 	dies("cleared")
 	all := b.hold(permits("cleared", 3, 3))
@@ -150,13 +150,13 @@ var _ = rules.Add(rule{Name: "InheritedAfterResize", Says: []string{inheritedSay
 			b.leave(two)
 		},
 		"shrunk": func(two, other driver.Ticket) {
-			t.OK(b.Shrink(t.Ctx, two, 1), "Shrink")
+			b.shrink(two, 1)
 			b.leave(other)
 		},
 	} {
 		held := a.hold(permits(how, 3, 3))
 		two, other, last := b.wait(permits(how, 2, 3)), b.wait(one(how)), b.wait(one(how))
-		t.OK(a.Leave(t.Ctx, held, false), "Leave")
+		a.abandon(held)
 		inherits(true, "the last holder of all permits left uncleanly", two, other)
 		t.resized(a.driver, how, 2)
 		clear(two, other)
@@ -174,7 +174,7 @@ var _ = rules.Add(rule{Name: "InheritedIsRepeated", Exclusive: true, Says: []str
 	r := t.exclusive("q")
 	heir := b.wait(r)
 	granted := b.awaiting(heir)
-	t.OK(a.Leave(t.Ctx, held, false), "Leave")
+	a.abandon(held)
 	t.FatalIf(!granted().Inherited, "the news of the grant do not say Inherited")
 	for range 2 {
 		t.FatalIf(!b.await(heir).Inherited, "Await does not report Inherited")

@@ -50,9 +50,9 @@ var _ = rules.Add(rule{Name: "Queues", Says: []string{queuesSays}}, func(t *tria
 	}
 	var tickets []driver.Ticket
 	for i, name := range names {
-		tickets = append(tickets, a.hold(driver.Request{ID: newID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1}))
+		tickets = append(tickets, a.hold(mutex(name)))
 		if i%3 == 0 {
-			a.wait(driver.Request{ID: newID(), Queue: name, Kind: driver.Mutex, Units: 1, Capacity: 1})
+			a.wait(mutex(name))
 		}
 	}
 	prefixes := []string{"", "a", "A", "a%", "a_", "a*", "a?", "a[", "a\\", "a'", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "ab", "b", "c", "%", "_", "e", "é", "日"}

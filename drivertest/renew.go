@@ -78,7 +78,7 @@ var _ = rules.Add(rule{Name: "RenewSaysWhatBecame", Says: []string{
 	never := driver.Ticket{ID: newID(), Queue: "q"}
 	a.leave(left)
 	evicted := a.hold(t.exclusive("evicted"))
-	t.OK(b.driver.Ask(t.Ctx, "evicted", evicted.ID, driver.Evict), "Ask")
+	b.ask(evicted, driver.Evict)
 	unnamed := a.hold(t.exclusive("unnamed"))
 	answer := a.renew(stays, left, waits, never, evicted)
 	for _, c := range []struct {
@@ -160,9 +160,9 @@ var _ = rules.Add(rule{Name: "RenewOfFixedTickets", Says: []string{neverStray, p
 	a.leave(left)
 	a.says(driver.Gone, left)
 	b.says(driver.Gone, left)
-	t.OK(a.Close(t.Ctx), "Close")
+	a.close()
 	b.says(driver.Kept, stays)
-	t.OK(b.driver.Ask(t.Ctx, "stays", stays.ID, driver.Evict), "Ask")
+	b.ask(stays, driver.Evict)
 	b.says(driver.Evicted, stays)
 
 	stop := b.beat(ends, next.Ticket) // in vain
@@ -288,7 +288,7 @@ var _ = rules.Add(rule{Name: "StrayWithAnotherEnd", Says: []string{
 			t.Fatalf("Renew that does not name the ticket in %q: %+v, told %v; it must be Stray", tk.Queue, r, ok)
 		}
 	}
-	t.OK(b.driver.Ask(t.Ctx, "evicted", evicted.ID, driver.Evict), "Ask")
+	b.ask(evicted, driver.Evict)
 	if len(known) > 1 {
 		t.OK(a.Keep(t.Ctx, known[1], limit), "Keep of a stray")
 	}

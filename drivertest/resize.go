@@ -126,7 +126,7 @@ var _ = rules.Add(rule{Name: "Resize", Says: []string{
 	q := t.snapshot(a.driver, "empty")
 	t.FatalIf(q.Kind != "" || q.Capacity != 0, "an empty queue whose capacity is not kept any more is %+v", q)
 
-	mutex := a.hold(driver.Request{ID: newID(), Queue: "m", Kind: driver.Mutex, Units: 1, Capacity: 1})
+	mutex := a.hold(mutex("m"))
 	t.Is(b.driver.Resize(t.Ctx, "m", 2), driver.ErrMismatch, "Resize of a mutex")
 	t.stands(a.driver, "m", []driver.Ticket{mutex}, nil)
 })
@@ -153,7 +153,7 @@ var _ = rules.Add(rule{Name: "ResizeIsKept", Says: []string{
 		empty = q
 		t.hasCapacity(a.driver, "q", capacity, true)
 		refused(5, "in an empty queue that was resized")
-		t.Is(suite.Of(b.Join(t.Ctx, driver.Request{ID: newID(), Queue: "q", Kind: driver.Mutex, Units: 1, Capacity: 1})), driver.ErrMismatch, "Join of a mutex in an empty queue that was resized")
+		t.Is(suite.Of(b.Join(t.Ctx, mutex("q"))), driver.ErrMismatch, "Join of a mutex in an empty queue that was resized")
 		for _, c := range []*client{a, b, t.client()} {
 			c.leave(c.hold(permits("q", capacity, capacity)))
 			refused(5, "in a queue that was resized, and is empty again")

@@ -69,7 +69,7 @@ var _ = rules.Add(rule{Name: "SessionClose", Across: true, Exclusive: true, Says
 
 	awaits, signals := a.awaits(waiting), t.Done(func() error { return suite.Err(hears(t.Ctx, a, never)) })
 	time.Sleep(time.Millisecond) // they wait by now
-	t.OK(a.Close(t.Ctx), "Close")
+	a.close()
 	t.Is(<-awaits, driver.ErrSession, "Await under way when the session was closed")
 	t.Is(<-signals, driver.ErrSession, "Signals under way when the session was closed")
 	t.stands(b.driver, "held", []driver.Ticket{next}, nil)
@@ -104,7 +104,7 @@ var _ = rules.Add(rule{Name: "CloseBesideAnEviction", Exclusive: true, Says: []s
 			return t.known(func() error { return b.driver.Ask(t.Ctx, "q", r.ID, driver.Evict) })
 		})
 		time.Sleep(rand.N(5 * time.Millisecond)) // the eviction is under way
-		t.OK(a.Close(t.Ctx), "Close")
+		a.close()
 		t.OK(suite.Unless(<-asked, driver.ErrGone), "Ask to evict a ticket whose session is closed")
 		b.leave(b.await(next)) // long before the TTL of the first session
 	}

@@ -135,9 +135,9 @@ var _ = rules.Add(rule{Name: "Ask", Exclusive: true, Says: []string{
 	a, b := t.client(), t.client()
 	held := a.hold(t.exclusive("q"))
 	for _, what := range []driver.Demand{driver.Revoke, driver.Evict} {
-		t.OK(b.driver.Ask(t.Ctx, "q", held.ID, what), "Ask")
+		b.ask(held, what)
 		a.signal(what, held)
-		t.OK(b.driver.Ask(t.Ctx, "q", held.ID, what), "Ask, repeated")
+		b.ask(held, what)
 	}
 	for _, what := range []driver.Demand{driver.Revoke, driver.Evict, driver.Force} {
 		for _, queue := range []string{"q", "empty"} {
@@ -157,24 +157,24 @@ var _ = rules.Add(rule{Name: "Force", Across: true, Exclusive: true, Says: []str
 	a, b, held, next := t.holderAndWaiter("q")
 	c := t.client()
 	last := c.wait(t.exclusive("q"))
-	t.OK(c.driver.Ask(t.Ctx, "q", held.ID, driver.Force), "Ask")
+	c.ask(held, driver.Force)
 	t.stands(a.driver, "q", []driver.Ticket{next}, []driver.Ticket{last})
 	b.await(next)
 	a.gone(held)
 	a.says(driver.Gone, held)
 	t.Is(a.Leave(t.Ctx, held, true), driver.ErrGone, "Leave of a ticket that was taken away")
-	t.OK(a.driver.Ask(t.Ctx, "q", last.ID, driver.Force), "Ask")
+	a.ask(last, driver.Force)
 	c.gone(last)
 	for range 10 { // the next heartbeat says so, however soon it is
 		held := a.hold(t.exclusive("soon"))
-		t.OK(b.driver.Ask(t.Ctx, "soon", held.ID, driver.Force), "Ask")
+		b.ask(held, driver.Force)
 		a.says(driver.Gone, held)
 	}
 	if !t.fixes() {
 		return
 	}
 	fixed := a.hold(t.fixed("fixed", 10*limit))
-	t.OK(b.driver.Ask(t.Ctx, "fixed", fixed.ID, driver.Force), "Ask")
+	b.ask(fixed, driver.Force)
 	t.stands(a.driver, "fixed", nil, nil)
 })
 
@@ -203,7 +203,7 @@ var _ = rules.Add(rule{Name: "EvictionOfAHeldTicket", Exclusive: true, Says: []s
 	a := t.client()
 	held := a.hold(t.exclusive("q"))
 	next := b.wait(t.exclusive("q"))
-	t.OK(c.driver.Ask(t.Ctx, "q", held.ID, driver.Evict), "Ask")
+	c.ask(held, driver.Evict)
 	t.stands(c.driver, "q", []driver.Ticket{held}, []driver.Ticket{next})
 	a.leave(held)
 	t.stands(c.driver, "q", []driver.Ticket{next}, nil)
@@ -217,7 +217,7 @@ var _ = rules.Add(rule{Name: "EvictionOfAWaitingTicket", Says: []string{
 	big := b.wait(permits("q", 5, 5))
 	small := c.wait(permits("q", 1, 5))
 	done := b.awaits(big)
-	t.OK(a.driver.Ask(t.Ctx, "q", big.ID, driver.Evict), "Ask")
+	a.ask(big, driver.Evict)
 	t.stands(a.driver, "q", []driver.Ticket{held, small}, nil)
 	stop := b.beat(big)
 	t.Is(<-done, driver.ErrGone, "Await of a waiting ticket that is evicted")
@@ -231,7 +231,7 @@ var _ = rules.Add(rule{Name: "EvictionOfAFixedTicket", Says: []string{
 	a, b, c := t.mortal(), t.client(), t.client()
 	kept := c.hold(t.fixed("kept", 10*limit))
 	for _, what := range []driver.Demand{driver.Revoke, driver.Evict} {
-		t.OK(b.driver.Ask(t.Ctx, "kept", kept.ID, what), "Ask")
+		b.ask(kept, what)
 		c.signal(what, kept)
 	}
 

@@ -38,11 +38,11 @@ var _ = rules.Add(rule{Name: "TokensOfExclusiveGrants", Exclusive: true, Says: [
 	held := a.hold(nowait(t.exclusive("q")))
 	k.next(held, "with NoWait")
 	waiting := b.wait(t.exclusive("q"))
-	t.OK(b.driver.Ask(t.Ctx, "q", held.ID, driver.Force), "Ask")
+	b.ask(held, driver.Force)
 	got := b.await(waiting)
 	k.next(got, "by force")
 	waiting = a.wait(t.exclusive("q"))
-	t.OK(b.Close(t.Ctx), "Close")
+	b.close()
 	got = a.await(waiting)
 	k.next(got, "after the session was closed")
 	a.leave(got)
@@ -70,7 +70,7 @@ var _ = rules.Add(rule{Name: "TokensOverRestart", Across: true, Says: []string{t
 			k.next(a.await(tk), "after all clients were closed or had died")
 			stop()
 			a.leave(tk)
-			t.OK(a.Close(t.Ctx), "Close")
+			a.close()
 		}
 		t.OK(shut(), "Close of the driver")
 	}
@@ -106,7 +106,7 @@ var _ = rules.Add(rule{Name: "TokenStays", Says: []string{
 	same("kept", a.hold(again(r)))
 	t.OK(b.driver.Raise(t.Ctx, "q", held.Token+1000), "Raise")
 	same("raised for later ones", a.hold(again(r)))
-	t.OK(a.Shrink(t.Ctx, held, 1), "Shrink")
+	a.shrink(held, 1)
 	same("shrunk", a.hold(again(r)))
 })
 
@@ -123,7 +123,7 @@ var _ = rules.Add(rule{Name: "TokenIsShown", Says: []string{
 	shows("granted")
 	t.OK(b.driver.Raise(t.Ctx, "q", held.Token+1000), "Raise")
 	shows("raised for later ones")
-	t.OK(a.Shrink(t.Ctx, held, 1), "Shrink")
+	a.shrink(held, 1)
 	shows("shrunk")
 })
 

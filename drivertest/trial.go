@@ -186,6 +186,10 @@ func (t *trial) exclusive(queue string) driver.Request {
 	return driver.Request{ID: newID(), Queue: queue, Kind: t.shape.kind, Units: t.shape.units, Capacity: t.shape.capacity, ReportDeath: true}
 }
 
+func mutex(queue string) driver.Request {
+	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Mutex, Units: 1, Capacity: 1}
+}
+
 func permits(queue string, units, capacity int64) driver.Request {
 	return driver.Request{ID: newID(), Queue: queue, Kind: driver.Semaphore, Units: units, Capacity: capacity, ReportDeath: true}
 }

@@ -114,7 +114,7 @@ func (t *Trial) Slow(format string, args ...any) {
 // Errorf fails the rule and goes on.
 func (t *Trial) Errorf(format string, args ...any) {
 	t.Helper()
-	t.TB.Errorf("%s\n%s%s", t.text(format, args), t.promise, step())
+	t.TB.Errorf("%s\n%s%s", t.text(format, args), t.promise, Step())
 }
 
 func (t *Trial) text(format string, args []any) string {
@@ -124,8 +124,8 @@ func (t *Trial) text(format string, args []any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// step is the line of the rule that has called, by itself or by helpers.
-func step() (text string) {
+// Step is the line of the rule that has called, by itself or by helpers.
+func Step() (text string) {
 	pcs := make([]uintptr, 100)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for f, more := frames.Next(); more && !strings.Contains(f.Function, "suite.Rule["); f, more = frames.Next() {
@@ -143,7 +143,7 @@ func (t *Trial) Fatalf(format string, args ...any) {
 	if errors.Is(t.Ctx.Err(), context.DeadlineExceeded) {
 		inVain = fmt.Sprintf("\nthe rule has waited for it for %v, which is more than any backend needs", t.Patience)
 	}
-	t.TB.Fatalf("%s%s\n%s%s", t.text(format, args), inVain, t.promise, step())
+	t.TB.Fatalf("%s%s\n%s%s", t.text(format, args), inVain, t.promise, Step())
 }
 
 // FatalIf fails the rule and ends it if what is said is so.
