@@ -137,15 +137,22 @@ func Beat(t testing.TB, s *driver.Opened, every time.Duration, known ...driver.T
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil {
-			_, _ = s.Renew(ctx, known)
-			select {
-			case <-time.After(every):
-			case <-ctx.Done():
-			}
-		}
+		renewals(ctx, s, every, known, func(error) {})
 	}()
 	t.Cleanup(func() { cancel(); <-done })
+}
+
+// renewals renews tickets again and again until its context ends.
+func renewals(ctx context.Context, s driver.Session, every time.Duration, known []driver.Ticket, failed func(error)) {
+	for ctx.Err() == nil {
+		if _, err := s.Renew(ctx, known); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // OpenURL opens a URL, as programs do.

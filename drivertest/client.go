@@ -91,6 +91,15 @@ func (c *client) await(tk driver.Ticket) driver.Ticket {
 	return got
 }
 
+// unanswered joins, and the answer is lost. By that time the ticket has come, or not, as another client sees.
+func (c *client) unanswered(r driver.Request, other *client) (came bool) {
+	before := r
+	before.ID = newID()
+	c.leave(c.hold(before)) // so that the next one takes a single exchange
+	_ = lostAnswer(c.t.world.Late)(c.t.Ctx, func(ctx context.Context) error { return suite.Err(c.Join(ctx, r)) })
+	return len(c.t.snapshot(other.driver, r.Queue).Members) > 0
+}
+
 // awaits begins to await the ticket.
 func (c *client) awaits(tk driver.Ticket) <-chan error {
 	return c.t.Done(func() error { return suite.Err(c.Await(c.t.Ctx, tk)) })
@@ -132,7 +141,7 @@ func (c *client) shrink(tk driver.Ticket, units int64) {
 	c.t.OK(c.Shrink(c.t.Ctx, tk, units), "Shrink of %s in %q to %d", tk.ID, tk.Queue, units)
 }
 
-// ask sends a demand to a ticket, of whatever session.
+// ask sends a demand to a ticket, of any session.
 func (c *client) ask(tk driver.Ticket, what driver.Demand) {
 	c.t.OK(c.driver.Ask(c.t.Ctx, tk.Queue, tk.ID, what), "Ask (%d) of %s in %q", what, tk.ID, tk.Queue)
 }
@@ -200,21 +209,14 @@ func (c *client) okIn(queue string, err error, what string, args ...any) {
 // noticed at the latest with it.
 func (c *client) beat(known ...driver.Ticket) (stop func()) {
 	ctx, cancel := context.WithCancel(c.t.Ctx)
-	done := make(chan struct{})
-	c.t.Calls.Go(func() {
-		defer close(done)
-		for {
-			if _, err := c.Renew(ctx, known); err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrSession) {
+	over := c.t.Go(func() {
+		renewals(ctx, c, c.t.TTL/3, known, func(err error) {
+			if !errors.Is(err, driver.ErrSession) {
 				c.t.Errorf("Renew: %v", err)
 			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(c.t.TTL / 3):
-			}
-		}
+		})
 	})
-	return func() { cancel(); <-done }
+	return func() { cancel(); over() }
 }
 
 // over makes sure that the tickets have ended, with the session or without it, also for whoever renews them.

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -206,11 +205,9 @@ var _ = rules.Add(rule{Name: "NothingIsProlonged", Exclusive: true, Says: []stri
 	}
 
 	// Nor does a Join that is repeated, since its answer was lost.
-	a.leave(a.hold(t.exclusive("again"))) // so that the next one takes a single exchange
 	r := t.exclusive("again")
-	_ = lostAnswer(t.world.Late)(t.Ctx, func(ctx context.Context) error { _, err := a.Join(ctx, r); return err })
-	if len(t.snapshot(b.driver, r.Queue).Members) == 0 {
-		return // it has not come
+	if !a.unanswered(r, b) {
+		return
 	}
 	evict(driver.Ticket{ID: r.ID, Queue: r.Queue})
 	time.Sleep(t.TTL / 2)

@@ -1,8 +1,6 @@
 package drivertest
 
 import (
-	"context"
-
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/drivertest/internal/suite"
 )
@@ -78,13 +76,7 @@ var _ = rules.Add(rule{Name: "Resize", Says: []string{
 
 	// A Join whose answer was lost finds its ticket, whatever the capacity is by then.
 	if t.world.Late != nil {
-		a.leave(a.hold(permits("late", 1, 5))) // so that the next one takes a single exchange
-		r := permits("late", 1, 5)
-		_ = lostAnswer(t.world.Late)(t.Ctx, func(ctx context.Context) error {
-			_, err := a.Join(ctx, r)
-			return err
-		})
-		if q := t.snapshot(b.driver, "late"); len(q.Members) == 1 { // it has come
+		if r := permits("late", 1, 5); a.unanswered(r, b) {
 			t.resized(b.driver, "late", 7)
 			var found driver.Ticket
 			if err := t.known(func() (err error) { found, err = a.Join(t.Ctx, again(r)); return err }); err != nil || !found.Held {
