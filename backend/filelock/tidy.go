@@ -40,8 +40,7 @@ func (s *store) forget(ctx context.Context, idle time.Duration) error {
 			return nil
 		}
 		return s.change(ctx, name, func(q *queue) (err error) {
-			says := len(q.Tickets)+len(q.Tombstones)+len(q.Followers) > 0 || q.Unclean || q.Resized || q.Unlocking.After(q.now)
-			if !says && q.Token <= clockToken() {
+			if !q.Says() && !q.Unlocking.After(q.now) && q.Token <= clockToken() {
 				_, err = s.floor(ctx, q.Token)
 				q.useless = err == nil
 			}

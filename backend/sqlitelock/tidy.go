@@ -95,8 +95,7 @@ func (t *tx) tidyQueue(name string) error {
 
 // useless: a missing row would say the same as this one, but for the last token.
 func (s *store) useless(q *queue, now time.Time) bool {
-	says := len(q.Tickets)+len(q.Tombstones)+len(q.Followers) > 0 || q.Unclean || q.Resized
-	return !says && (q.boot != s.boot || now.Sub(q.Written) > idleFor)
+	return !q.Says() && (q.boot != s.boot || now.Sub(q.Written) > idleFor)
 }
 
 // gone says of the mailbox of a follower that it is not there any more.

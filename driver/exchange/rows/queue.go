@@ -113,8 +113,8 @@ type Ticket struct {
 func (q *Queue) begin(now time.Time) *Exchange {
 	q.own = Exchange{Now: now}
 	q.Exchange = &q.own
-	if q.unsettled() {
-		q.settle()
+	if q.Memory == nil || !q.next.After(now) {
+		q.look(true)
 	}
 	return q.Exchange
 }
@@ -131,10 +131,13 @@ func (q *Queue) Reboot(now time.Time) {
 	q.Tombstones = nil
 }
 
-// settle takes out tickets that have expired or are dead, and grants the next waiters: Prefix. It is called again for a
-// queue that has changed: GrantInTheSameExchange.
-func (q *Queue) settle() {
-	all, waits, at := q.unsettled(), false, q.held
+// settle is called for a queue that has changed: GrantInTheSameExchange.
+func (q *Queue) settle() { q.look(q.Memory == nil) }
+
+// look takes out tickets that have expired or are dead, and grants the next waiters: Prefix. In memory it looks at all
+// only if one can have expired, at others only to grant them.
+func (q *Queue) look(all bool) {
+	waits, at := false, q.held
 	if all {
 		at = 0
 		q.count()
@@ -161,9 +164,6 @@ func (q *Queue) settle() {
 		at++
 	}
 }
-
-// unsettled reports whether all tickets are to be looked at: those in memory only if one can have expired.
-func (q *Queue) unsettled() bool { return q.Memory == nil || !q.next.After(q.Now) }
 
 // count prepares a look at all tickets.
 func (q *Queue) count() {
@@ -311,7 +311,9 @@ func (q *Queue) save(t *Ticket) {
 }
 
 func (q *Queue) changed() {
-	q.change(&q.Followers, exchange.Event{Type: exchange.QueueChanged, Queue: q.Name})
+	if q.Changed = true; len(q.Followers) > 0 {
+		q.change(&q.Followers, exchange.Event{Type: exchange.QueueChanged, Queue: q.Name})
+	}
 }
 
 // clock is the smallest token of now.
@@ -627,6 +629,9 @@ func (q *Queue) Read(f exchange.Follower) exchange.Snapshot {
 
 // Empty reports whether a missing row would say the same: [exchange.Tidier] removes such rows. It is
 // called after [Begin].
-func (q *Queue) Empty() bool {
-	return len(q.Tickets)+len(q.Tombstones)+len(q.Followers) == 0 && !q.Unclean && !q.Resized && q.Token < q.clock()
+func (q *Queue) Empty() bool { return !q.Says() && q.Token < q.clock() }
+
+// Says reports whether the row says more than a missing one, apart from its last token.
+func (q *Queue) Says() bool {
+	return len(q.Tickets)+len(q.Tombstones)+len(q.Followers) > 0 || q.Unclean || q.Resized
 }
