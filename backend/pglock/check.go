@@ -123,7 +123,7 @@ func (e *examination) checkCrash(ctx context.Context) driver.Finding {
 	case err != nil:
 		return driver.Finding{} // see the exchanges
 	case grace > 0:
-		return doctor.Warn("nothing is granted until then", "wait", "the server has crashed; leases of before may be held for another %v", doctor.Short(grace))
+		return doctor.Warn("nothing is granted until then", "wait", "the server has crashed; leases of before may be held for another %v", grace.Round(time.Millisecond))
 	case longest > 5*time.Minute:
 		return doctor.Warn("nothing is granted for that long after a crash of the server",
 			"use TTLs of seconds; to forget longer ones of which no session is left: UPDATE "+layout.Name("meta")+" SET longest = 15000000", "a TTL of %v was asked for once", longest)

@@ -270,27 +270,19 @@ func (n *node) checkVersion(context.Context) driver.Finding {
 
 // checkPersistence says what is lost with the server, which frees locks that are held.
 func (n *node) checkPersistence(context.Context) driver.Finding {
-	if n.info["aof_enabled"] == "" {
+	set := func(name string) string { return name + "=" + cmp.Or(n.config[name], "(not set, or cannot be seen)") }
+	settings := strings.Join([]string{set("appendfsync"), set("no-appendfsync-on-rewrite"), set("save")}, ", ")
+	switch {
+	case n.info["aof_enabled"] == "":
 		return driver.Finding{} // see checkVisible
-	}
-	var detail string
-	save, known := n.config["save"]
-	switch sync := n.config["appendfsync"]; {
-	case n.info["aof_enabled"] == "1" && sync == "always" && n.config["no-appendfsync-on-rewrite"] != "yes":
+	case n.info["aof_enabled"] == "0":
+		settings = "appendonly=no, " + set("save")
+	case n.config["appendfsync"] == "always" && n.config["no-appendfsync-on-rewrite"] != "yes":
 		return doctor.Sound
-	case n.info["aof_enabled"] == "1" && sync == "always":
-		detail = "no write is synced while the file is rewritten (no-appendfsync-on-rewrite)"
-	case n.info["aof_enabled"] == "1":
-		detail = "appendfsync is " + cmp.Or(sync, "not known") + ": a crash of the machine loses what was not synced (everysec: up to two seconds, and while the disk is slow a crash of the server does too; no: up to half a minute)"
-	case save != "":
-		detail = "snapshots only (save " + save + "): a crash brings back the locks and values of then"
-	case known:
-		detail = "nothing is saved: a restart frees all locks, also those of replicas, unless one has become the master before"
-	default:
-		detail = "no append-only file; whether there are snapshots cannot be seen"
 	}
 	return doctor.Warn("exclusion, when the server comes back without its last writes: who holds is forgotten, and is told by its next heartbeat only; values are lost too",
-		"set appendonly to yes, appendfsync to always and no-appendfsync-on-rewrite to no, or let it start again no sooner than the longest TTL after its end", "%s", detail)
+		"set appendonly to yes, appendfsync to always and no-appendfsync-on-rewrite to no, or let it start again no sooner than the longest TTL after its end",
+		"a crash loses what is not on the disk (%s)", settings)
 }
 
 // checkMemory sees that the server does not drop locks.

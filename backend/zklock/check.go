@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -258,16 +259,13 @@ func (e *examination) remedy(ctx context.Context, err error) string {
 		stat, _ := e.l.Exists(ctx, node)
 		return stat != nil
 	}
-	var missing []string
+	created := len(commands)
 	for top := e.top(); top != "/" && !there(top); top = path.Dir(top) {
-		missing = append([]string{`create ` + top + ` "" ` + acl}, missing...)
+		commands = slices.Insert(commands, created, `create `+top+` "" `+acl)
 	}
-	commands = append(commands, missing...)
-	switch {
-	case len(missing) > 0:
-	case e.root != "":
+	if there(e.top()) && e.root != "" {
 		commands = append(commands, "setAcl -R "+e.root+" "+acl)
-	default:
+	} else if e.root == "" {
 		commands = append(commands, "setAcl / "+acl)
 		if there(e.aside()) {
 			commands = append(commands, "setAcl -R "+e.aside()+" "+acl)

@@ -9,10 +9,8 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/internal/errtest"
-	"github.com/interlock-go/interlock/internal/mysqltest"
 	"github.com/interlock-go/interlock/internal/pgtest"
 	"github.com/interlock-go/interlock/internal/redistest"
-	"github.com/interlock-go/interlock/internal/zktest"
 )
 
 // consult asks the doctor, who exits with this status, for the findings that are not well.
@@ -91,29 +89,5 @@ func TestDoctorWithoutRights(t *testing.T) {
 		}
 		s.SQL(schema(t, "--url", url, "--only-grants", "--grant", "app"))
 		consult(t, url, 0)
-	})
-	t.Run("MariaDB", func(t *testing.T) {
-		t.Parallel()
-		s := mysqltest.Start(t, mysqltest.Synced())
-		s.Do("CREATE USER few@'%' IDENTIFIED BY 'secret'; GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO few@'%'")
-		usable(t, s.URL())
-		url := s.URLOf("few", "secret")
-		refers(t, url)
-		const statement = "GRANT EXECUTE ON `locks`.* TO 'few'@'%'"
-		if f := consult(t, url, exitConfig)["tables"]; !strings.Contains(f.Remedy, "interlock admin schema --only-grants --grant few@%") {
-			t.Errorf("it says %+v", f)
-		}
-		s.Do(statement)
-		consult(t, url, 0)
-	})
-	t.Run("ZooKeeper", func(t *testing.T) {
-		t.Parallel()
-		s := zktest.Start(t, zktest.Durable())
-		consult(t, "zk://admin:secret@"+s.Addr+"/locks", 0) // makes the path
-		url := "zk://" + s.Addr + "/locks"
-		refers(t, url)
-		if f := consult(t, url, exitConfig)["exchanges"]; !strings.Contains(f.Remedy, "setAcl -R /locks world:anyone:cdrwa") {
-			t.Errorf("it says %+v", f)
-		}
 	})
 }

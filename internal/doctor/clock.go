@@ -22,14 +22,15 @@ type Reading struct {
 // Ahead is the reading of a clock that was read in an exchange that lasted from began to ended.
 func Ahead(of string, server, began, ended time.Time) Reading {
 	wrong := ended.Round(0).Sub(began.Round(0)) / 2
-	return Reading{of, server.Sub(began.Round(0).Add(wrong)), wrong}
+	const shown = 100 * time.Microsecond
+	return Reading{of, server.Sub(began.Round(0).Add(wrong)).Round(shown), wrong.Round(shown) + shown}
 }
 
 // Differs is the finding about a server's clock. Nothing is measured by that of this machine, but the difference shows a
 // clock that somebody is going to correct.
 func (r Reading) Differs(promise string) driver.Finding {
 	if r.Ahead.Abs()-r.Wrong > time.Second {
-		return Warn(promise, Slewing, "%s differs from that of this machine by %v ± %v", r.Of, Short(r.Ahead), Short(r.Wrong))
+		return Warn(promise, Slewing, "%s differs from that of this machine by %v ± %v", r.Of, r.Ahead, r.Wrong)
 	}
 	return Sound
 }
@@ -54,5 +55,5 @@ func Apart(all []Reading) (atLeast time.Duration, text string) {
 	by := func(a, b Reading) int { return cmp.Compare(a.Ahead, b.Ahead) }
 	first, last := slices.MinFunc(all, by), slices.MaxFunc(all, by)
 	off, wrong := last.Ahead-first.Ahead, last.Wrong+first.Wrong
-	return off - wrong, fmt.Sprintf("the clock of %s is %v ± %v ahead of that of %s", last.Of, Short(off), Short(wrong), first.Of)
+	return off - wrong, fmt.Sprintf("the clock of %s is %v ± %v ahead of that of %s", last.Of, off, wrong, first.Of)
 }

@@ -4,7 +4,6 @@ package doctor
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
@@ -40,15 +39,4 @@ func Fail(promise, remedy, format string, args ...any) driver.Finding {
 // Unknown is the finding that something could not be found out.
 func Unknown(promise string, err error) driver.Finding {
 	return Warn(promise, "see the error", "it could not be examined: %v", err)
-}
-
-// Short leaves out digits that nobody needs.
-func Short(t time.Duration) time.Duration {
-	switch {
-	case t.Abs() < time.Millisecond:
-		return t.Round(time.Microsecond)
-	case t.Abs() < time.Second:
-		return t.Round(100 * time.Microsecond)
-	}
-	return t.Round(time.Millisecond)
 }
