@@ -169,11 +169,13 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// Promise: the doctor finds a gRPC proxy in front of the members.
+// Promise: the doctor finds a shortest TTL that is long, and a gRPC proxy in front of the members.
 func TestCheckOfAProxy(t *testing.T) {
 	t.Parallel()
 	onBoth(t, "", func(t *testing.T, of etcdtest.Option) {
-		proxy := etcdtest.GRPCProxy(t, etcdtest.Start(t, of).Addr)
+		s := etcdtest.Start(t, of, etcdtest.Flag("--election-timeout=5000"))
+		doctortest.ExamineURL(t, "etcd://"+s.Addr+"/a").Has("TTL", driver.Warn, "--election-timeout")
+		proxy := etcdtest.GRPCProxy(t, s.Addr)
 		report := errtest.Must(doctortest.Consult(t, "etcd://"+proxy+"/a"))(t)
 		report.Has("members", driver.Fail, "gRPC proxy")
 	})

@@ -7,7 +7,9 @@ import (
 
 	"github.com/interlock-go/interlock"
 	"github.com/interlock-go/interlock/backend/etcdlock"
+	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/internal/busy"
+	"github.com/interlock-go/interlock/internal/doctor/doctortest"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"github.com/interlock-go/interlock/internal/etcdtest"
 	"github.com/interlock-go/interlock/internal/testserver"
@@ -86,4 +88,6 @@ func TestAClientIsOpenedWhileTheLeaderChanges(t *testing.T) {
 	leader.Kill()
 	client := errtest.Must(interlock.Open(ctx, "etcd://"+url))(t)
 	errtest.Is(t, client.Close(), nil)
+	doctortest.ExamineURL(t, "etcd://"+url+","+leader.Addr).Has("members", driver.Warn, "do not serve: "+leader.Addr)
+	doctortest.ExamineURL(t, "etcd://"+url).Has("members", driver.Warn, "of 3 members the URL names 2")
 }

@@ -68,7 +68,7 @@ func nothingCalled(t *testing.T, s *mysqltest.Server) {
 	if err == nil {
 		t.Error("it can be opened")
 	}
-	r.Has("tables", driver.Fail, "stranger@%", "drop the procedure")
+	r.Has("tables", driver.Fail, "stranger@%", "drop the procedure", "runs with the rights of this user")
 	if called := s.Do("SELECT DISTINCT name FROM called"); called != "" {
 		t.Errorf("called: %s", called)
 	}

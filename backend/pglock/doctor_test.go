@@ -135,6 +135,7 @@ func TestDoctorOfAServerThatRefuses(t *testing.T) {
 	r.Has("server", driver.Fail, `"other" does not exist`)
 
 	standby := pgtest.StartStandby(t, s)
+	doctortest.ExamineURL(t, s.URL()).Has("standbys", driver.Warn, "1 standbys", "synchronous_standby_names")
 	r, refused := doctortest.Consult(t, standby.URL())
 	r.Has("server", driver.Fail, "standby", "name the primary")
 	if refused == nil {

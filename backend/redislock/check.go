@@ -224,7 +224,12 @@ func (n *node) ask(ctx context.Context) error {
 	}
 	text, unseen := do("INFO").ToString()
 	n.info = lines(text)
-	n.config, err = do("CONFIG", "GET", "*").AsStrMap()
+	n.config = map[string]string{}
+	for _, settings := range []string{"*appendfsync*", "save"} {
+		var m map[string]string
+		m, err = do("CONFIG", "GET", settings).AsStrMap()
+		maps.Copy(n.config, m)
+	}
 	n.hidden = errors.Join(unseen, err)
 	return nil
 }

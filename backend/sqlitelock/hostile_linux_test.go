@@ -493,30 +493,40 @@ func TestTheFolderIsForThoseWhoWrite(t *testing.T) {
 	}
 }
 
-// The doctor looks at the folders above.
+// The doctor looks at the folders above, and at who can read the file and not write it.
 func TestTheDoctorLooksWhoCanReplaceTheFile(t *testing.T) {
 	path := file(t)
 	up := filepath.Join(filepath.Dir(path), "up")
 	path = filepath.Join(up, "in", "locks.db")
 	noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	d := open(t, path)
-	finding := func() driver.Finding {
+	finding := func(check string) driver.Finding {
 		for _, f := range d.Check(t.Context()) {
-			if f.Check == "folder" {
+			if f.Check == check {
 				return f
 			}
 		}
 		return driver.Finding{}
 	}
-	if f := finding(); f.Status != driver.OK {
+	if f := finding("sharing"); f.Status != driver.OK {
+		t.Errorf("%+v", f)
+	}
+	if f := finding("folder"); f.Status != driver.OK {
 		t.Errorf("%+v", f)
 	}
 	noError(t, os.Chmod(up, 0o777))
-	if f := finding(); f.Status != driver.Warn || !strings.Contains(f.Detail, up) {
+	if f := finding("folder"); f.Status != driver.Warn || !strings.Contains(f.Detail, up) {
 		t.Errorf("%+v", f)
 	}
 	noError(t, os.Chmod(filepath.Dir(path), 0o777))
-	if f := finding(); f.Status != driver.Fail || !strings.Contains(f.Detail, filepath.Dir(path)) {
+	if f := finding("folder"); f.Status != driver.Fail || !strings.Contains(f.Detail, filepath.Dir(path)) {
+		t.Errorf("%+v", f)
+	}
+	noError(t, os.Chmod(filepath.Dir(path), 0o700))
+	noError(t, d.Close())
+	noError(t, os.Chmod(path, 0o640))
+	d = open(t, path)
+	if f := finding("sharing"); f.Status != driver.Warn || !strings.Contains(f.Remedy, "chmod") {
 		t.Errorf("%+v", f)
 	}
 }
