@@ -291,4 +291,15 @@ func TestTopShowsTheLastGrants(t *testing.T) {
 	if press(low, "esc"); low.followed() != "" || low.open != "" {
 		t.Errorf("it does not go back: %q", low.followed())
 	}
+	for i, holder := range []string{"first", "second"} {
+		q := interlock.Queue{Name: "a", Holders: []interlock.Member{memberOf(holder, noon)}}
+		low.history.Look(q, noon.Add(time.Duration(i)*time.Second))
+	}
+	press(low, "enter", "tab")
+	mustShow(t, low, "> 12:00:01", "second")
+	press(low, "down")
+	mustShow(t, low, "> before", "first")
+	if do := press(low, "e", "Y"); do != nil || low.mode != topBrowse {
+		t.Errorf("a grant that has ended can be evicted: %#v", do)
+	}
 }
