@@ -1,6 +1,7 @@
 package memlock_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -99,5 +100,26 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 			t.Fatalf("proof %v at %v", k.Proof, d.Now())
 		}
 		awaitAt(t, s, join(t, s, mutex("q")), began, 2*ttl)
+	})
+}
+
+// A holder is told that others wait, also of those that waited when it was granted.
+func TestAHolderIsToldOfThoseWhoWaitBehindIt(t *testing.T) {
+	bubble.Run(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), ttl)
+		defer cancel()
+		d := memlock.New()
+		defer d.Close()
+		s := open(t, d)
+		first, second := join(t, s, mutex("q")), join(t, s, mutex("q"))
+		join(t, s, mutex("q"))
+		for _, holder := range []driver.Ticket{first, second} {
+			got, err := s.Signals(ctx)
+			ok(t, err)
+			if want := (driver.Signal{Demand: driver.Wanted, Queue: "q", ID: holder.ID}); got != want {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+			ok(t, s.Leave(ctx, holder, true))
+		}
 	})
 }

@@ -342,6 +342,10 @@ func TestAnEmptyRow(t *testing.T) {
 		{func() { _ = q.Ask("b", driver.Force) }, false}, // uncleanly
 		{func() { _, _ = q.Join(join("c", 1)) }, false},
 		{func() { _ = q.Leave(leave("c", 1)) }, true}, // what was left of b has ended
+		{func() {
+			_ = q.Leave(exchange.Leave{Ref: exchange.Ref{ID: "d"}, Session: session(1), Tombstone: ttl / 2})
+		}, false},
+		{func() {}, true},
 		{func() { _ = q.Raise(q.Token + 1<<32) }, false},
 	} {
 		now := start.Add(time.Duration(i) * ttl * 6 / 10)
