@@ -11,6 +11,7 @@ import (
 
 	"github.com/interlock-go/interlock/driver"
 	"github.com/interlock-go/interlock/driver/exchange"
+	"github.com/interlock-go/interlock/driver/exchange/rows"
 	"github.com/interlock-go/interlock/internal/busy"
 	"github.com/interlock-go/interlock/internal/errtest"
 	"zombiezen.com/go/sqlite"
@@ -160,4 +161,25 @@ func integrity(t *testing.T, s *store) driver.Finding {
 		t.Fatalf("it is not looked at: %v", all)
 	}
 	return all[i]
+}
+
+// Promise: the doctor finds a holder behind a waiter, and holders of more than there is.
+func TestHoldersThatDoNotFit(t *testing.T) {
+	holds, waits := rows.Ticket{Units: 1, Held: true}, rows.Ticket{Units: 1}
+	for _, c := range []struct {
+		kind    driver.Kind
+		tickets []*rows.Ticket
+		fit     bool
+	}{
+		{driver.Mutex, []*rows.Ticket{&holds, &waits, &waits}, true},
+		{driver.Mutex, []*rows.Ticket{&holds, &holds}, false},
+		{driver.Mutex, []*rows.Ticket{&waits, &holds}, false},
+		{driver.Semaphore, []*rows.Ticket{&holds, &holds}, true},
+	} {
+		q := &queue{}
+		q.Kind, q.Capacity, q.Tickets = c.kind, 1, c.tickets
+		if q.fits() != c.fit {
+			t.Errorf("%s, %d tickets: they are said to fit: %v", c.kind, len(c.tickets), q.fits())
+		}
+	}
 }
