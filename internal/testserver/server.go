@@ -303,14 +303,16 @@ func (s *Server) Again(meanwhile func() error) error {
 }
 
 // Pause stops the process with a signal, Resume lets it go on: its connections
-// stay, and nothing answers on them.
-func (s *Server) Pause() {
-	s.Check("pause", s.running().Pause())
-}
+// stay, and nothing answers on them. A process that has ended meanwhile stays ended.
+func (s *Server) Pause() { s.signal("pause", s.running().Pause()) }
 
 // Resume lets a paused server go on.
-func (s *Server) Resume() {
-	s.Check("resume", s.running().Resume())
+func (s *Server) Resume() { s.signal("resume", s.running().Resume()) }
+
+func (s *Server) signal(what string, err error) {
+	if !errors.Is(err, os.ErrProcessDone) {
+		s.Check(what, err)
+	}
 }
 
 // Alive says whether the process is there, paused or not.

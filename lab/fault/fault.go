@@ -264,10 +264,10 @@ func (s *Stage) kill(server world.Server) Begun {
 }
 
 func (s *Stage) pause(server world.Server) Begun {
-	if !server.Alive() {
+	server.Pause()
+	if !server.Alive() { // a disk that was full a moment ago has ended it
 		return Begun{What: "it has ended"}
 	}
-	server.Pause()
 	return Begun{"stopped", server.Resume, s.upTo(2)}
 }
 
