@@ -43,6 +43,14 @@ func TestTwoReleasesAtOnce(t *testing.T) {
 		hung := a.faults().Before("Leave", 1).Hang()
 		results := []<-chan error{does(lease.Release), does(lease.Release), does(lease.Release)}
 		time.Sleep(time.Second) // passes although they wait for each other
+		for _, r := range results {
+			select {
+			case err := <-r:
+				t.Errorf("a release has not waited for the backend: %v", err)
+				return
+			default:
+			}
+		}
 		hung.Deliver()
 		for _, r := range results {
 			ok(t, <-r)

@@ -12,7 +12,7 @@ import (
 
 // change has the backend change the ticket, and repeats that until ctx ends. begin is called before each try: done says
 // that there is nothing left to do.
-func (l *Lease) change(ctx context.Context, begin func() (done bool, err error), call func(context.Context) error) error {
+func (l *Lease) change(ctx context.Context, begin func() (bool, error), call func(context.Context) error) error {
 	t := l.t
 	var b backoff.Backoff
 	for {

@@ -2,10 +2,11 @@
 // its holders. What a user calls stands above it, and what a backend does below it, in package driver. It knows no
 // lock, no event and no option: a [Request] says what is wanted, and a [Holder] is asked and told.
 //
-//   - There is one mutex for each queue. None is held during a call of the backend or of a holder.
+//   - There is one mutex for each queue, and for the parts of each lease of All. None is held during a call of the
+//     backend or of a holder, and none of them is locked under another.
 //   - A ticket is listed in its queue if and only if the backend may have it.
 //   - Only machine.go writes the state of a ticket; its table says what can follow what.
-//   - What follows from a change is done when the mutex is free (queue.unlock).
+//   - What follows from a change is done when the mutex is free (guard.unlock).
 package engine
 
 import (

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/interlock-go/interlock/driver"
 )
 
-// Lease is what a holder has: a share in a grant of a ticket, or the leases of several locks, its parts. Its holder makes
-// it, before it is granted.
+// Lease is what a holder has: a share in a grant of a ticket, or the leases of several locks, its parts. Its holder
+// makes it, before it is granted.
 type Lease struct {
 	by    Holder
 	r     *Request
@@ -22,6 +23,7 @@ type Lease struct {
 	g     *grant
 	own   grant  // what g points to, unless the lease is nested
 	parts *parts // nil: it has none
+	once  outcome
 
 	// The mutex of the queue, or of the parts, guards the rest. The numbers are small, since a lease is allocated for
 	// each hand-over.
@@ -30,7 +32,6 @@ type Lease struct {
 	given bool          // its holder has released it
 	late  chan struct{} // closed when its overrun ends; nil if there is none
 	ending
-	once outcome
 }
 
 // grant is one local turn; nested leases share it.
@@ -47,7 +48,8 @@ type grant struct {
 // A call that comes meanwhile waits for a channel. For synctest a call that waits for a mutex, or a sync.Once, is at
 // work: simulated time would stand still, and the first call would never be answered.
 type outcome struct {
-	done chan struct{} // nil before the release, then underWay, or what calls wait for that came meanwhile, then closedChan
+	// nil before the release, then underWay, or what calls wait for that have come meanwhile, then closedChan
+	done atomic.Pointer[chan struct{}]
 	err  error
 }
 
@@ -57,30 +59,23 @@ var underWay = make(chan struct{})
 // Release gives up what is held: first the bound contexts end, then the next waiter is served. If it is not clean, the
 // next holder is told that work may be half done. Called again, it returns the same.
 func (l *Lease) Release(clean bool) error {
-	o, g := &l.once, l.guard()
-	g.mu.Lock()
-	if o.done != nil {
-		if o.done == underWay {
-			o.done = make(chan struct{})
+	o := &l.once
+	if !o.done.CompareAndSwap(nil, &underWay) {
+		if o.done.Load() == &underWay {
+			waited := make(chan struct{})
+			o.done.CompareAndSwap(&underWay, &waited)
 		}
-		done := o.done
-		g.unlock()
-		<-done
+		<-*o.done.Load()
 		return o.err
 	}
-	o.done = underWay
-	g.unlock()
 	if l.parts != nil {
 		o.err = l.releaseAll(clean)
 	} else {
 		o.err = l.releaseOnce(clean)
 	}
-	g.mu.Lock()
-	defer g.unlock()
-	if o.done != underWay {
-		close(o.done)
+	if waited := o.done.Swap(&closedChan); waited != &underWay {
+		close(*waited)
 	}
-	o.done = closedChan
 	return o.err
 }
 
@@ -187,17 +182,15 @@ func (l *Lease) Capacity() int64 { return l.t.req.Capacity }
 func (l *Lease) Inherited() bool { return l.g.inherited }
 
 // Units are those that the lease has.
-func (l *Lease) Units() int64 {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	return l.t.units
+func (l *Lease) Units() (units int64) {
+	l.locked(func() { units = l.t.units })
+	return units
 }
 
 // InDoubt reports that the last renewal failed.
-func (l *Lease) InDoubt() bool {
-	l.t.q.mu.Lock()
-	defer l.t.q.unlock()
-	return l.t.doubt != nil
+func (l *Lease) InDoubt() (doubt bool) {
+	l.locked(func() { doubt = l.t.doubt != nil })
+	return doubt
 }
 
 // Left is the time to the deadline, the earliest of all parts.

@@ -27,7 +27,7 @@ func (l *Lease) InitParts(n int) {
 	l.parts = &parts{got: make([]*Lease, n), given: make(chan struct{})}
 }
 
-// Parts are the leases that are held, in the order of the arguments of All; of a lease without parts it is the lease itself.
+// Parts are the leases that are held, in the order of the arguments of All. A lease without parts is its own.
 func (l *Lease) Parts() []*Lease {
 	if l.parts == nil {
 		return []*Lease{l}
