@@ -74,7 +74,7 @@ func checkNumber(all []answer[state]) driver.Finding {
 }
 
 func checkTwins(all []answer[state]) driver.Finding {
-	first := map[string]string{}
+	first, found := map[string]string{}, doctor.Sound
 	for _, a := range all {
 		life, where := "life "+a.got.life, ""
 		if u, err := driver.ParseURL(a.m.name); err == nil && len(u.Hosts) > 0 {
@@ -84,11 +84,11 @@ func checkTwins(all []answer[state]) driver.Finding {
 		case a.got.life != "" && first[life] != "":
 			return doctor.Fail(promiseLoss, "name each server once", "%s and %s are the same server, of which one does not count", first[life], a.m.name)
 		case where != "" && first[where] != "":
-			return doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", first[where], a.m.name)
+			found = doctor.Warn(promiseLoss, "have each member on a machine of its own", "%s and %s are parts of one server: both are lost together", first[where], a.m.name)
 		}
 		first[life], first[where] = a.m.name, a.m.name
 	}
-	return doctor.Sound
+	return found
 }
 
 // checkLives explains why a member that can be reached does not count.

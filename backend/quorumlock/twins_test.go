@@ -20,7 +20,7 @@ func TestMembersOfOneServerAreTold(t *testing.T) {
 	for want, all := range map[driver.Status][]answer[state]{
 		driver.OK:   of("mem:a", "1", "mem:b", "2", "mem:c", "3"),
 		driver.Warn: of("twin://h:1/0", "1", "twin://h:1/1", "2", "twin://h:2/0", "3"),
-		driver.Fail: of("twin://h:1/0", "1", "twin://h:1/0?x=y", "1", "twin://h:2/0", "3"),
+		driver.Fail: of("twin://h:1/0", "1", "twin://h:1/1", "2", "twin://h:1/0?x=y", "1"),
 	} {
 		if f := checkTwins(all); f.Status != want {
 			t.Errorf("%+v, not %s", f, want)
