@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -277,5 +278,38 @@ func TestOpeningOutlastsAConnection(t *testing.T) {
 	}()
 	if _, err := d.Open(limited(t), driver.SessionOptions{TTL: 2 * time.Second}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Promise: on each connection the server hears who the user is before it is asked for anything.
+func TestEachConnectionBeginsWithTheUser(t *testing.T) {
+	t.Parallel()
+	s := lent(t)
+	via := zktest.NewProxy(t, s.Addr)
+	d := errtest.Must(openURL(t.Context(), "zk://app:secret@"+via.Addr+"/users"))(t)
+	t.Cleanup(func() { _ = d.Close() })
+	a := session(t, d, 20*time.Second)
+	k := holds(t, a, aMutex("q"))
+	const opAuth zktest.Op = 100
+	var connections atomic.Int32
+	var last zktest.Op // of a request
+	via.Observe(func(f zktest.Frame) {
+		if f.Reply {
+			return
+		}
+		if last == zktest.OpConnect {
+			connections.Add(1)
+			if f.Op != opAuth {
+				t.Errorf("a connection begins with a %v", f.Op)
+			}
+		}
+		last = f.Op
+	})
+	for n := range int32(5) {
+		via.Cut()
+		busy.Until(t, "the client is back", func() bool {
+			_, err := a.Renew(limited(t), []driver.Ticket{k})
+			return err == nil && connections.Load() > n
+		})
 	}
 }

@@ -93,8 +93,12 @@ func TestAChangeThatIsRefusedIsMadeAlone(t *testing.T) {
 			t.Errorf("q%d has %d tickets", i, got)
 		}
 	}
+	before := a.via.Requests(zktest.OpMulti)
 	if got := exchange.Alone(limited(t), a.d.(*exchange.Driver).Store(), joins[3]); got.Err != nil || got.State != exchange.Held {
 		t.Errorf("alone: %+v", got)
+	}
+	if a.via.Requests(zktest.OpMulti) != before {
+		t.Error("it was looked for, though it was never made")
 	}
 }
 

@@ -389,6 +389,33 @@ func TestLastSequenceNumberBehindOthers(t *testing.T) {
 	noError(t, a.Leave(context.Background(), w, true))
 }
 
+// Promise: nor is who comes to watch the holder's node when that has just been replaced: it has gone by then.
+func TestWhoWatchesANodeThatWasReplacedIsNotGranted(t *testing.T) {
+	a := alone(t)
+	b := a.next()
+	for i := range 5 {
+		q := fmt.Sprintf("q%d", i)
+		h := a.holds(aMutex(q))
+		watches := b.via.HoldRequests(zktest.With(zktest.OpSetWatches))
+		r := aMutex(q)
+		w := b.waits(r)
+		granted := b.awaits(w)
+		<-watches.Held()
+		noError(t, a.Keep(limited(t), h, time.Hour))
+		lists := b.via.Requests(zktest.OpGetChildren2)
+		watches.Release()
+		busy.Until(t, "it looks again", func() bool {
+			b.notGranted(granted)
+			return b.via.Requests(zktest.OpGetChildren2) > lists
+		})
+		b.stillWaits(r)
+		b.notGranted(granted)
+		a.leaves(h)
+		b.granted(granted)
+		b.leaves(w)
+	}
+}
+
 // Promise: a waiter whose node is removed right before its turn has come is not granted, even
 // if it hears of both at once, or while it asks how the holder has left.
 func TestWhoIsRemovedBeforeItsTurnIsNotGranted(t *testing.T) {

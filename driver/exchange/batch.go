@@ -116,7 +116,9 @@ func (d *Driver) submit(ctx context.Context, of laneOf, c Change) submitted {
 	}
 	if r.answer.Err == ErrAlone {
 		m := d.alone(ctx, nil, c, free)
-		m.unsent = m.unsent && r.of == nil // else the network may have brought the list twice, the first time with another outcome
+		if r.of != nil { // the network may have brought the list twice, the first time with another outcome
+			m.unsent = false
+		}
 		return m
 	}
 	r.answer.Err = d.failed(ctx, r.answer.Err)
