@@ -41,7 +41,7 @@ func TestASilentHostIsLeftForTheNext(t *testing.T) {
 	t.Parallel()
 	s := mysqltest.Start(t)
 	silent := testserver.Answer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	_, one := session(t, "mysql://app:secret@"+silent+","+s.Addr+"/locks?dial_timeout=1s")
+	_, one := session(t, "mysql://app:secret@"+silent+","+s.Addr+"/locks?dial_timeout=4s")
 	joined(t, one, mutex("m", 1), true)
 	if _, err := open(t.Context(), "mysql://app:secret@"+silent+"/locks?dial_timeout=100ms"); err == nil || !strings.Contains(err.Error(), silent+": no answer within 100ms") {
 		t.Errorf("%v; want an error that names the host", err)
