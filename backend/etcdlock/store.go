@@ -77,7 +77,8 @@ func newStore(client *clientv3.Client, c config, own bool) (*store, error) {
 // Traits: all exchanges share a connection. No event of a death has to be asked for, since the end of a
 // lease removes its keys, and these are watched.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt, Together: perShared, Patience: maxWait}
+	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt,
+		Together: perShared, Patience: maxWait, OnePerQueue: true}
 }
 
 // Exchanges counts requests, those of watches included.

@@ -71,7 +71,8 @@ func newDriver(c *config) driver.Driver {
 // Traits: nobody has to ask for the end of a ticket, since the end of a session removes its nodes, and these are
 // watched.
 func (s *store) Traits() exchange.Traits {
-	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt, Together: together, Patience: patience}
+	return exchange.Traits{Bounded: true, Listens: true, LookSettles: true, WithSession: true, PerRenew: math.MaxInt,
+		Together: together, Patience: patience, OnePerQueue: true}
 }
 
 // link is a connection, and what is added to tokens, which it reads once.

@@ -252,8 +252,7 @@ func (d *Driver) waitNoLonger(l *lane) {
 	}
 }
 
-// nextBatch takes what waits, as much as goes into one exchange. Of a store that is Bounded this has one change of each
-// queue; the others, or a single one, go alone, each in its caller's goroutine.
+// nextBatch takes what waits, as much as goes into one exchange.
 func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
 	d.batching.Lock()
 	defer d.batching.Unlock()
@@ -268,13 +267,13 @@ func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
 			taken = taken[:i]
 			break
 		}
-		if d.traits.Bounded && l.of.queue == "" && slices.ContainsFunc(taken[:i], func(o *request) bool { return o.change.In() == r.change.In() }) {
+		if d.traits.OnePerQueue && l.of.queue == "" && slices.ContainsFunc(taken[:i], func(o *request) bool { return o.change.In() == r.change.In() }) {
 			r.apart()
 		} else {
 			all = append(all, r)
 		}
 	}
-	if d.traits.Bounded && l.of.queue == "" && len(all) == 1 {
+	if d.traits.OnePerQueue && l.of.queue == "" && len(all) == 1 {
 		all[0].apart()
 		all = nil
 	}

@@ -135,11 +135,11 @@ func TestChangesGoTogether(t *testing.T) {
 	}
 }
 
-// Promise: of a store that is Bounded a list has one change of each queue. The others go alone, and none of them waits for
-// another; one whose caller has given up before that was never sent.
+// Promise: of a store that is OnePerQueue a list has one change of each queue. The others go alone, and none of them
+// waits for another; one whose caller has given up before that was never sent.
 func TestChangesOfOneQueueDoNotGoTogether(t *testing.T) {
 	bubble.Run(t, func(t *testing.T) {
-		g, s := newBatched(t, exchange.Traits{Together: 8, Bounded: true})
+		g, s := newBatched(t, exchange.Traits{Together: 8, Bounded: true, OnePerQueue: true})
 		all := []<-chan error{joins(t.Context(), s, in("first"))}
 		g.expect(t, "first")
 		for _, queue := range []string{"a", "b", "a", "a"} {

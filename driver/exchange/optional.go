@@ -97,11 +97,15 @@ type Traits struct {
 	// than one TTL after its Join. So only heartbeats prove it.
 	WithSession bool
 
-	// Together is how many changes of different queues one call of Change may have; 0: one, so that each is an exchange
-	// of its own. While an exchange is under way the client batches more, for as long as that takes, or for Patience if
-	// that is less and not 0: an exchange may be stuck that has to do with none of them.
+	// Together is how many changes one call of Change may have; 0: one, so that each is an exchange of its own. While an
+	// exchange is under way the client batches more, for as long as that takes, or for Patience if that is less and not
+	// 0: an exchange may be stuck that has to do with none of them.
 	Together int
 	Patience time.Duration
+
+	// OnePerQueue: a call of Change has one change of each queue. The others, or a single one, go alone, each in its
+	// caller's goroutine.
+	OnePerQueue bool
 
 	PerRenew int // how many tickets one call of Renew or Look may be asked about; 0: 1000
 	Topics   int // how many topics are kept for the next call that follows or watches the same
