@@ -20,7 +20,8 @@ type wire struct {
 	net.Conn
 	tap  *Tap
 	in   *bufio.Reader
-	rest []byte // of the message that the client is reading
+	rest []byte        // of the message that the client is reading
+	wait time.Duration // that the client gives each message
 
 	mu      sync.Mutex
 	asked   bool           // the session
@@ -124,6 +125,10 @@ func (w *wire) SetReadDeadline(d time.Time) error {
 			d = soon
 		}
 	}
+	w.wait = 0
+	if !d.IsZero() {
+		w.wait = time.Until(d)
+	}
 	return w.Conn.SetReadDeadline(d)
 }
 
@@ -142,12 +147,16 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads the next message for the client and looks at it.
+// next reads the next message for the client and looks at it. A server that answers us is not silent, though the client
+// has to wait for its own answer.
 func (w *wire) next() error {
 	for {
 		err := w.message()
 		if err != nil || len(w.rest) > 0 {
 			return err
+		}
+		if w.wait > 0 {
+			_ = w.Conn.SetReadDeadline(time.Now().Add(w.wait))
 		}
 	}
 }
