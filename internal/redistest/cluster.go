@@ -132,6 +132,9 @@ func (c *Cluster) Move(key string, to *Server) {
 	}
 	to.must("CLUSTER", "SETSLOT", slot, "NODE", toID)
 	from.must("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	for _, s := range c.Nodes { // as redis-cli does; what replicas refuse they hear from their masters
+		_, _ = s.Do("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
 	for _, s := range c.Nodes {
 		s.until("hear that slot "+slot+" has moved", func() bool { return s.owner(n) == to.Port })
 	}
