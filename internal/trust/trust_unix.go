@@ -48,6 +48,7 @@ func ourGroup(st fs.FileInfo) bool {
 	return gid == os.Getegid() || err == nil && slices.Contains(all, gid)
 }
 
+// Shared says that others than its owner may write a file of this mode.
 func Shared(mode fs.FileMode) bool { return mode&0o022 != 0 }
 
 // Place refuses a folder for a file of this mode in which others could replace it.

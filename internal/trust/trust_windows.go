@@ -23,3 +23,6 @@ func Folder(string, fs.FileInfo, fs.FileMode) error { return nil }
 func Admit(*os.File, fs.FileInfo, fs.FileMode, bool) error { return nil }
 
 func RealPath(path string) (string, error) { return filepath.EvalSymlinks(path) }
+
+// Shared is false: the rights of a file are not in its mode.
+func Shared(fs.FileMode) bool { return false }
