@@ -231,7 +231,7 @@ func (e *examination) try(ctx context.Context, s exchange.Store) error {
 func (e *examination) brief(ctx context.Context) error {
 	for _, node := range []string{e.aside() + "-", e.aside("cells") + "/", e.aside("swaps") + "/"} {
 		at := node + "doctor-" + exchange.NewID()
-		_, err := zk.Call(ctx, func() (string, error) { return e.l.Conn.Create(at, nil, zk.Ephemeral, e.acl) })
+		err := e.l.Make(ctx, at, nil, zk.Ephemeral, e.acl)
 		if err == nil {
 			err = e.l.Remove(ctx, at)
 		}
@@ -287,7 +287,7 @@ func (e *examination) checkAccess(ctx context.Context) driver.Finding {
 	defer l.Close()
 	for _, node := range []string{e.top(), e.aside()} {
 		at := strings.TrimSuffix(node, "/") + "/_interlock-doctor-" + exchange.NewID()
-		if _, err := zk.Call(ctx, func() (string, error) { return l.Conn.Create(at, nil, zk.Ephemeral, zk.WorldACL(zk.PermAll)) }); err == nil {
+		if err := l.Make(ctx, at, nil, zk.Ephemeral, zk.WorldACL(zk.PermAll)); err == nil {
 			return doctor.Warn(doctor.Strangers, "use a user (zk://USER:PASSWORD@…, without acl=world), and give it the nodes that are there: setAcl -R "+e.top()+" auth::cdrwa, as that user; or let nobody else reach the servers",
 				"everybody who reaches the servers may change %s", node)
 		}

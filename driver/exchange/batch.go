@@ -258,6 +258,7 @@ func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
 	defer d.batching.Unlock()
 	l.starting = false
 	most, bytes := cmp.Or(d.traits.Together, perWithdraw), 0
+	apart := d.traits.OnePerQueue && l.of.queue == ""
 	taken := l.waiting[:min(most, len(l.waiting))]
 	for i, r := range taken {
 		if j, is := r.change.(*Join); is {
@@ -267,13 +268,13 @@ func (d *Driver) nextBatch(l *lane, of *batch) (all []*request) {
 			taken = taken[:i]
 			break
 		}
-		if d.traits.OnePerQueue && l.of.queue == "" && slices.ContainsFunc(taken[:i], func(o *request) bool { return o.change.In() == r.change.In() }) {
+		if apart && slices.ContainsFunc(taken[:i], func(o *request) bool { return o.change.In() == r.change.In() }) {
 			r.apart()
 		} else {
 			all = append(all, r)
 		}
 	}
-	if d.traits.OnePerQueue && l.of.queue == "" && len(all) == 1 {
+	if apart && len(all) == 1 {
 		all[0].apart()
 		all = nil
 	}

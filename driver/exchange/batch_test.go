@@ -135,42 +135,49 @@ func TestChangesGoTogether(t *testing.T) {
 	}
 }
 
-// Promise: of a store that is OnePerQueue a list has one change of each queue. The others go alone, and none of them
-// waits for another; one whose caller has given up before that was never sent.
-func TestChangesOfOneQueueDoNotGoTogether(t *testing.T) {
-	bubble.Run(t, func(t *testing.T) {
-		g, s := newBatched(t, exchange.Traits{Together: 8, Bounded: true, OnePerQueue: true})
-		all := []<-chan error{joins(t.Context(), s, in("first"))}
-		g.expect(t, "first")
-		for _, queue := range []string{"a", "b", "a", "a"} {
-			r := in(queue)
-			r.Kind, r.Capacity = driver.Semaphore, 8
-			all = append(all, joins(t.Context(), s, r))
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		gaveUp := in("a")
-		joins(ctx, s, gaveUp)
-		cancel()
-		g.expect(t)
-		g.end <- struct{}{}
-		lists := [][]string{g.queues(), g.queues(), g.queues()}
-		slices.SortFunc(lists, func(a, b []string) int { return len(b) - len(a) })
-		if want := [][]string{{"a", "b"}, {"a"}, {"a"}}; !slices.EqualFunc(lists, want, slices.Equal) {
-			t.Errorf("the lists are %q, want %q", lists, want)
-		}
-		g.expect(t)
-		close(g.end)
-		for _, answer := range all {
-			errtest.None(t, <-answer)
-		}
-		before := s.Session.(interface{ Driver() *exchange.Driver }).Driver().Exchanges()
-		if err := s.Leave(t.Context(), driver.Ticket{Queue: "a", ID: gaveUp.ID}, true); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("what was not sent leaves: %v", err)
-		}
-		if n := s.Session.(interface{ Driver() *exchange.Driver }).Driver().Exchanges() - before; n != 0 {
-			t.Errorf("that took %d exchanges", n)
-		}
-	})
+// Promise: changes of one queue go together, as those of different ones. Only of a store that is OnePerQueue a list has one
+// change of each queue: the others go alone, and none of them waits for another. One whose caller has given up before
+// that was never sent.
+func TestChangesOfOneQueueGoAloneIfOnePerQueue(t *testing.T) {
+	for onePerQueue, want := range map[bool][][]string{true: {{"a", "b"}, {"a"}, {"a"}}, false: {{"a", "b", "a", "a"}}} {
+		bubble.Run(t, func(t *testing.T) {
+			g, s := newBatched(t, exchange.Traits{Together: 8, Bounded: true, OnePerQueue: onePerQueue})
+			all := []<-chan error{joins(t.Context(), s, in("first"))}
+			g.expect(t, "first")
+			for _, queue := range []string{"a", "b", "a", "a"} {
+				r := in(queue)
+				r.Kind, r.Capacity = driver.Semaphore, 8
+				all = append(all, joins(t.Context(), s, r))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			gaveUp := in("a")
+			joins(ctx, s, gaveUp)
+			cancel()
+			g.expect(t)
+			g.end <- struct{}{}
+			var lists [][]string
+			for range want {
+				lists = append(lists, g.queues())
+			}
+			slices.SortFunc(lists, func(a, b []string) int { return len(b) - len(a) })
+			if !slices.EqualFunc(lists, want, slices.Equal) {
+				t.Errorf("the lists are %q, want %q", lists, want)
+			}
+			g.expect(t)
+			close(g.end)
+			for _, answer := range all {
+				errtest.None(t, <-answer)
+			}
+			d := exchange.DriverOf(s)
+			before := d.Exchanges()
+			if err := s.Leave(t.Context(), driver.Ticket{Queue: "a", ID: gaveUp.ID}, true); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("what was not sent leaves: %v", err)
+			}
+			if n := d.Exchanges() - before; n != 0 {
+				t.Errorf("that took %d exchanges", n)
+			}
+		})
+	}
 }
 
 // Promise: what a holder needs does not wait behind Joins.

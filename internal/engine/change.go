@@ -63,28 +63,26 @@ func (l *Lease) Shrink(ctx context.Context, units int64) error {
 // writers. done says that the backend need not be asked.
 func (l *Lease) become(units int64) (done bool, err error) {
 	t := l.t
-	now := t.e.d.Now()
-	t.q.mu.Lock()
-	defer t.q.unlock()
-	t.checkDeadline(now)
-	switch {
-	case l.why != nil:
-		err = l.why
-	case units >= t.confirmed:
-		done = true
-	case t.req.Hold > 0 && (!t.sent || t.sess.ended.Load()):
-		err = errOtherSession
-	case units >= t.units: // asked before, in vain
-	case l.g.leases > 1 || t.live > 1:
-		err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
-	default:
-		t.units = units
-		t.q.uncount(t)
-		if n := t.local; n != nil {
-			t.local = nil
-			n.ticketLost(t)
+	t.checked(func() {
+		switch {
+		case l.why != nil:
+			err = l.why
+		case units >= t.confirmed:
+			done = true
+		case t.req.Hold > 0 && (!t.sent || t.sess.ended.Load()):
+			err = errOtherSession
+		case units >= t.units: // asked before, in vain
+		case l.g.leases > 1 || t.live > 1:
+			err = driver.Invalid(errors.New("the lock was acquired again by this holder; release that first"))
+		default:
+			t.units = units
+			t.q.uncount(t)
+			if n := t.local; n != nil {
+				t.local = nil
+				n.ticketLost(t)
+			}
 		}
-	}
+	})
 	return done, err
 }
 

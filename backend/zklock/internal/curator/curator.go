@@ -79,12 +79,11 @@ func (p *base) do(ctx context.Context, f func(ctx context.Context) error) error 
 	if err := p.turn.Take(ctx); err != nil {
 		return err
 	}
-	_, err := zk.Run(ctx, func() (struct{}, error) {
+	return zk.Run(ctx, func() error {
 		defer p.turn.Give()
 		_, session := p.Session()
-		return struct{}{}, f(session)
+		return f(session)
 	})
-	return err
 }
 
 // list lists a node's children: none, if there is no node.

@@ -13,35 +13,18 @@ func Unless(err, one error) error {
 	return err
 }
 
-// Call makes a call of the client until ctx ends. The call then goes on by itself.
-func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	if err := ctx.Err(); err != nil {
-		var none T
-		return none, err
-	}
-	return Run(ctx, f)
-}
-
-// Run is Call that makes the call even if ctx has ended.
-func Run[T any](ctx context.Context, f func() (T, error)) (T, error) {
+// Run runs f, and returns when that has ended or ctx has. f then goes on by itself.
+func Run(ctx context.Context, f func() error) error {
 	if ctx.Done() == nil {
 		return f()
 	}
-	type result struct {
-		v   T
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		done <- result{v, err}
-	}()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
 	select {
-	case r := <-done:
-		return r.v, r.err
+	case err := <-done:
+		return err
 	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
+		return ctx.Err()
 	}
 }
 
@@ -73,9 +56,3 @@ func (t Turn) TakeNow() bool {
 
 // Give ends it.
 func (t Turn) Give() { <-t }
-
-// do is Call for what has no result.
-func do(ctx context.Context, f func() error) error {
-	_, err := Call(ctx, func() (struct{}, error) { return struct{}{}, f() })
-	return err
-}

@@ -264,7 +264,7 @@ func (s *Servers) Connect(ctx context.Context, ttl time.Duration) (*Link, error)
 		return nil, err
 	}
 	if s.Auth != "" {
-		if err := do(ctx, func() error { return conn.AddAuth("digest", []byte(s.Auth)) }); err != nil {
+		if err := Run(ctx, func() error { return conn.AddAuth("digest", []byte(s.Auth)) }); err != nil {
 			go l.leave()
 			return nil, fmt.Errorf("zookeeper: the user of the URL: %w", err)
 		}
